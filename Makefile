@@ -1,0 +1,86 @@
+# One command per verb. Every verb prepares what it needs, so `make test` works on a fresh clone.
+
+# The interpreter that .venv is made from; empty: the first one found that is new enough.
+PYTHON ?=
+# Test processes: a number, or `auto` for one per core.
+JOBS ?= auto
+
+RUN := .venv/bin/python
+READY := .venv/.ready
+LOCK := requirements.lock
+CODE := $(wildcard src tests benchmarks examples scripts)
+PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+# The verbs share .venv, so with `make -j` they still run one after another.
+.NOTPARALLEL:
+.PHONY: help env demo test check bench golden lock clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+env: $(READY)  ## make .venv: the locked packages, Tidings itself and a Java for Spark
+	@echo ".venv is ready"
+
+demo: $(READY)  ## show what Tidings does, in a minute
+	@$(RUN) examples/demo.py
+
+test: $(READY)  ## run all tests
+	@$(RUN) -m pytest -n $(JOBS) --maxprocesses 8
+
+check: $(READY)  ## check format, lint, types and layout
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m ruff check .
+	@$(RUN) -m mypy $(CODE)
+	@$(RUN) -m pytest -q tests/test_layout.py
+
+bench: $(READY)  ## measure
+	@$(RUN) -m benchmarks.language
+
+# pytest exits with 5 when it selects no test: then there is nothing to rewrite.
+golden: $(READY)  ## rewrite the golden files and show what changed in them
+	@TIDINGS_GOLDEN=rewrite $(RUN) -m pytest -q -m golden || [ $$? -eq 5 ]
+	@git --no-pager diff --stat -- tests/golden
+	@git ls-files --others --exclude-standard -- tests/golden
+
+# Keeps the versions it can; `make lock UPGRADE=1` takes the newest ones.
+lock: $(READY)  ## write requirements.lock anew from pyproject.toml
+	@$(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+	  $(if $(UPGRADE),--upgrade) --all-extras --group dev pyproject.toml --output-file $(LOCK)
+
+clean:  ## remove .venv and everything tools have left
+	@rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# The stamp is written last and holds the folder it was made in. So an environment that was
+# interrupted, whose Python has gone, or that came here with a copy of the folder is made again.
+ifneq ($(shell $(RUN) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$(CURDIR))
+.PHONY: $(READY)
+endif
+
+# Asks for the base interpreter, because python3 may be the one in the .venv about to be replaced.
+$(READY): $(LOCK) pyproject.toml
+	@rm -f $(READY)
+	@set -e; \
+	python=; \
+	for candidate in $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python); do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    python=$$("$$candidate" -c 'import sys; print(sys._base_executable)'); break; \
+	  fi; \
+	done; \
+	if [ -z "$$python" ]; then \
+	  echo "make env: found no Python 3.11 or newer$(if $(PYTHON), at $(PYTHON)); install one, or name it: make env PYTHON=..." >&2; exit 1; \
+	fi; \
+	if ! "$$python" -c 'import venv, ensurepip' 2>/dev/null; then \
+	  echo "make env: $$python has no venv module; install it (Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; \
+	fi; \
+	echo "making .venv with $$("$$python" --version)"; \
+	"$$python" -m venv --clear .venv
+	@echo "installing the packages of $(LOCK)"
+	@$(PIP) install --require-hashes -r $(LOCK)
+	@echo "installing Tidings from src"
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@echo "looking for Java"
+	@$(RUN) -m tidings.spark.java
+	@pwd -P > $(READY)

@@ -1,0 +1,22 @@
+"""Tidings: content-based publish/subscribe for Python and Spark.
+
+A subscription is a predicate on the content of events. `parse` reads one; `Predicate.matches` asks it
+about an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are its algebra.
+"""
+
+from tidings.language.errors import EventError, NormalFormError, PredicateError
+from tidings.language.event import Event
+from tidings.language.predicate import MAX_FILTERS, Predicate, parse, union
+
+__all__ = [
+    "MAX_FILTERS",
+    "Event",
+    "EventError",
+    "NormalFormError",
+    "Predicate",
+    "PredicateError",
+    "parse",
+    "union",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""The language: what may be said about events, and what it means."""

@@ -1,0 +1,312 @@
+"""A constraint: one test on one attribute (F1).
+
+A constraint denotes a set of scalars, given by type, operator and operand. It holds when the
+attribute, itself a set of scalars, shares an element with that set; negated, when it shares none.
+So `not x = 5` holds where x is absent and `x != 5` does not, and on a list `x != 5` asks for any
+element that differs while `not x = 5` asks that none equals.
+
+What must live here: what each operator means on one value (`TESTS`), and the one-constraint
+rewriting to simpler operators (`simplify`). What several constraints mean together is not known
+here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from tidings.language import wildcard
+from tidings.language.event import SCALARS, Scalar, lookup
+from tidings.language.folding import caseless, fold
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+
+Operand = Scalar | tuple[Scalar, ...] | None
+Test = Callable[[Any], bool]
+Check = Callable[[Mapping[str, Any]], bool]
+
+
+class Constraint(NamedTuple):
+    """One test on one attribute. Sorts by its fields; equal fields mean the same.
+
+    An operand of type number may be integer or real; that of `in` is a sorted tuple without
+    repetition, that of `between` a pair, that of `exists` None, that of `like` a pattern with
+    backslash escapes.
+    """
+
+    name: str
+    operator: str
+    type: str  # "number", "int", "real", "string", "bool", or "any" (exists)
+    negated: bool
+    operand: Operand
+
+    def negate(self) -> Constraint:
+        """The constraint that holds exactly when this one does not."""
+        return Constraint(self.name, self.operator, self.type, not self.negated, self.operand)
+
+
+ACCEPTS: Final[dict[str, frozenset[type]]] = {
+    "number": frozenset({int, float}),
+    "int": frozenset({int}),
+    "real": frozenset({float}),
+    "string": frozenset({str}),
+    "bool": frozenset({bool}),
+    "any": SCALARS,
+}
+
+
+def _like(pattern: str) -> Test:
+    return wildcard.matcher(pattern, ignore_case=False)
+
+
+def _ilike(pattern: str) -> Test:
+    return wildcard.matcher(pattern, ignore_case=True)
+
+
+def _in(operand: tuple[Scalar, ...]) -> Test:
+    return frozenset(operand).__contains__
+
+
+def _iin(operand: tuple[str, ...]) -> Test:
+    folded = frozenset(map(fold, operand))
+    return lambda v: fold(v) in folded
+
+
+def _folded(compare: Callable[[str, str], bool]) -> Callable[[str], Test]:
+    """An operator on folded texts from one on texts."""
+
+    def build(operand: str) -> Test:
+        folded = fold(operand)
+        return lambda v: compare(fold(v), folded)
+
+    return build
+
+
+# What each operator means on one value whose type the constraint accepts. `v == v` is false for NaN
+# alone, which satisfies no comparison.
+TESTS: Final[dict[str, Callable[[Any], Test]]] = {
+    "=": lambda c: lambda v: v == c,
+    "!=": lambda c: lambda v: v != c and v == v,
+    "<": lambda c: lambda v: v < c,
+    "<=": lambda c: lambda v: v <= c,
+    ">": lambda c: lambda v: v > c,
+    ">=": lambda c: lambda v: v >= c,
+    "between": lambda c: lambda v: c[0] <= v <= c[1],
+    "in": _in,
+    "prefix": lambda c: lambda v: v.startswith(c),
+    "suffix": lambda c: lambda v: v.endswith(c),
+    "contains": lambda c: lambda v: c in v,
+    "like": _like,
+    "matches": lambda c: wildcard.regex(c, ignore_case=False),
+    "exists": lambda _: lambda _v: True,
+    "i=": _folded(lambda v, c: v == c),
+    "i!=": _folded(lambda v, c: v != c),
+    "iin": _iin,
+    "iprefix": _folded(lambda v, c: v.startswith(c)),
+    "isuffix": _folded(lambda v, c: v.endswith(c)),
+    "icontains": _folded(lambda v, c: c in v),
+    "ilike": _ilike,
+    "imatches": lambda c: wildcard.regex(c, ignore_case=True),
+}
+
+ORDERED: Final = frozenset({"<", "<=", ">", ">=", "between"})
+TEXT_ONLY: Final = frozenset(
+    operator
+    for operator in TESTS
+    if (operator.startswith("i") and operator != "in")
+    or operator in {"prefix", "suffix", "contains", "like", "matches"}
+)
+# The same operators without regard to case, and back.
+IGNORING_CASE: Final = {o: "i" + o for o in TESTS if "i" + o in TESTS}
+MINDING_CASE: Final = {i: o for o, i in IGNORING_CASE.items()}
+
+
+def value_test(constraint: Constraint) -> Test:
+    """The test on one scalar of any type, without regard to negation."""
+    accepts = ACCEPTS[constraint.type]
+    test = TESTS[constraint.operator](constraint.operand)
+    return lambda value: type(value) in accepts and test(value)
+
+
+def check(constraint: Constraint) -> Check:
+    """The test on an event: a plain mapping or an `Event`."""
+    name = constraint.name
+    accepts = ACCEPTS[constraint.type]
+    test = TESTS[constraint.operator](constraint.operand)
+    wanted = not constraint.negated
+    plain = "." not in name  # then the event's own key is the only way to the attribute
+
+    def holds(event: Mapping[str, Any]) -> bool:
+        value = event.get(name)
+        kind = type(value)
+        if kind in accepts:
+            if test(value):
+                return wanted
+            if plain:
+                return not wanted
+        elif plain and (value is None or kind in SCALARS):
+            return not wanted
+        for element in lookup(event, name):
+            if type(element) in accepts and test(element):
+                return wanted
+        return not wanted
+
+    return holds
+
+
+def simplify(constraint: Constraint) -> Constraint | None:
+    """The same set of values by the simplest operator; None where the set is empty.
+
+    >>> simplify(Constraint("name", "like", "string", False, "web-%"))
+    Constraint(name='name', operator='prefix', type='string', negated=False, operand='web-')
+    """
+    rewrite = _REWRITES.get(constraint.operator)
+    if constraint.type == "int":
+        return _simplify_int(constraint)
+    return constraint if rewrite is None else rewrite(constraint)
+
+
+def _simplify_like(constraint: Constraint) -> Constraint:
+    ignoring = constraint.operator == "ilike"
+    pattern = str(constraint.operand)
+    parts = wildcard.tokens(fold(pattern) if ignoring else pattern)
+    leading, trailing = parts[:1] == [wildcard.MANY], parts[-1:] == [wildcard.MANY]
+    inner = parts[leading : len(parts) - trailing]
+    if parts == [wildcard.MANY]:
+        return constraint._replace(operator="exists", operand=None)
+    if wildcard.ONE in inner or wildcard.MANY in inner:
+        return constraint._replace(operand=wildcard.pattern_of(parts))
+    operator = (
+        ("contains" if trailing else "suffix") if leading else ("prefix" if trailing else "=")
+    )
+    simpler = constraint._replace(
+        operator=IGNORING_CASE[operator] if ignoring else operator,
+        operand="".join(map(str, inner)),
+    )
+    return _simplify_caseless(simpler) if ignoring else simpler
+
+
+def _simplify_text(constraint: Constraint) -> Constraint:
+    """`prefix ''` and its like hold for any text."""
+    if constraint.operand == "":
+        return constraint._replace(operator="exists", operand=None)
+    return _simplify_caseless(constraint)
+
+
+def _simplify_caseless(constraint: Constraint) -> Constraint:
+    """An operator that ignores case is the plain one where the operand has none, else folded."""
+    plain = MINDING_CASE.get(constraint.operator)
+    if plain is None or not isinstance(constraint.operand, str):
+        return constraint
+    folded = fold(constraint.operand)
+    if caseless(folded):
+        return constraint._replace(operator=plain, operand=folded)
+    return constraint._replace(operand=folded)
+
+
+def _simplify_iin(constraint: Constraint) -> Constraint:
+    assert isinstance(constraint.operand, tuple)
+    folded = tuple(sorted({fold(str(text)) for text in constraint.operand}))
+    if len(folded) == 1:
+        return _simplify_caseless(constraint._replace(operator="i=", operand=folded[0]))
+    if all(map(caseless, folded)):
+        return constraint._replace(operator="in", operand=folded)
+    return constraint._replace(operand=folded)
+
+
+def _simplify_in(constraint: Constraint) -> Constraint:
+    assert isinstance(constraint.operand, tuple)
+    if len(constraint.operand) == 1:
+        return constraint._replace(operator="=", operand=constraint.operand[0])
+    if constraint.type == "bool":  # both
+        return constraint._replace(operator="exists", operand=None)
+    return constraint
+
+
+def _simplify_between(constraint: Constraint) -> Constraint | None:
+    low: Any
+    high: Any
+    assert isinstance(constraint.operand, tuple)
+    low, high = constraint.operand
+    if low == high:
+        return constraint._replace(operator="=", operand=low)
+    return constraint if low < high else None
+
+
+def _simplify_not_equal(constraint: Constraint) -> Constraint:
+    if constraint.type == "bool":
+        return constraint._replace(operator="=", operand=not constraint.operand)
+    return constraint
+
+
+def _simplify_text_bound(constraint: Constraint) -> Constraint | None:
+    """No text is below the empty one."""
+    if constraint.operator == "<" and constraint.operand == "\0":
+        return constraint._replace(operator="=", operand="")
+    if constraint.operand != "":
+        return constraint
+    if constraint.operator == "<":
+        return None
+    if constraint.operator == "<=":
+        return constraint._replace(operator="=")
+    return constraint._replace(operator="exists", operand=None)
+
+
+def _simplify_int(constraint: Constraint) -> Constraint | None:
+    """Bounds on integers become integers, included; those past 64 bit stay as they are written."""
+    operator, operand = constraint.operator, constraint.operand
+    simpler: Constraint | None
+    if operator == "exists":
+        return constraint
+    if operator == "in":
+        assert isinstance(operand, tuple)
+        whole = tuple(int(c) for c in operand if c == math.floor(c))  # type: ignore[arg-type]
+        simpler = _simplify_in(constraint._replace(operand=whole)) if whole else None
+    elif operator == "between":
+        assert isinstance(operand, tuple)
+        low, high = operand
+        bounds = (math.ceil(low), math.floor(high))  # type: ignore[arg-type]
+        simpler = _simplify_between(constraint._replace(operand=bounds))
+    else:
+        assert isinstance(operand, int | float)
+        whole_operand = math.floor(operand)
+        if operator in ("=", "!=") and whole_operand != operand:
+            return None if operator == "=" else constraint._replace(operator="exists", operand=None)
+        if operator in ("=", "!="):
+            simpler = constraint._replace(operand=whole_operand)
+        elif operator in ("<", "<="):
+            last = math.ceil(operand) - 1 if operator == "<" else whole_operand
+            simpler = constraint._replace(operator="<=", operand=last)
+        else:
+            first = whole_operand + 1 if operator == ">" else math.ceil(operand)
+            simpler = constraint._replace(operator=">=", operand=first)
+    return constraint if simpler is not None and not _fits(simpler.operand) else simpler
+
+
+def _fits(operand: Operand) -> bool:
+    """Whether every integer of the operand fits 64 bit, so that it can be written."""
+    values = operand if isinstance(operand, tuple) else (operand,)
+    return all(not isinstance(v, int) or INT_MIN <= v <= INT_MAX for v in values)
+
+
+_REWRITES: Final[dict[str, Callable[[Constraint], Constraint | None]]] = {
+    "like": _simplify_like,
+    "ilike": _simplify_like,
+    "in": _simplify_in,
+    "iin": _simplify_iin,
+    "between": _simplify_between,
+    "!=": _simplify_not_equal,
+    "prefix": _simplify_text,
+    "suffix": _simplify_text,
+    "contains": _simplify_text,
+    "iprefix": _simplify_text,
+    "isuffix": _simplify_text,
+    "icontains": _simplify_text,
+    "i=": _simplify_caseless,
+    "i!=": _simplify_caseless,
+    "<": _simplify_text_bound,
+    "<=": _simplify_text_bound,
+    ">=": _simplify_text_bound,
+}

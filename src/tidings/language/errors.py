@@ -1,0 +1,88 @@
+"""What can go wrong at the hands of a user, one class for each kind of mistake.
+
+`PredicateError` is a mistake in a predicate's text, `NormalFormError` a predicate that is fine but
+too large for the operation asked of it, `EventError` an event that is not one. All are
+`ValueError`s.
+"""
+
+from __future__ import annotations
+
+from unicodedata import east_asian_width
+
+_WINDOW = 72  # columns of the text shown around the caret
+
+
+class PredicateError(ValueError):
+    """A predicate that cannot be read.
+
+    `line` and `column` count from 1, `expected` says what should have stood there, `found` what
+    did. The message shows the line with a caret under the place.
+    """
+
+    def __init__(self, text: str, position: int, expected: str, found: str | None = None) -> None:
+        before = text[:position]
+        self.text = text
+        self.position = position
+        self.line = before.count("\n") + 1
+        self.column = position - (before.rfind("\n") + 1) + 1
+        self.expected = expected
+        self.found = found if found is not None else _found(text, position)
+        super().__init__(f"{self.summary}\n{self.caret}")
+
+    def __reduce__(self) -> tuple[type[PredicateError], tuple[str, int, str, str]]:
+        """Rebuild from the facts, so that the error survives the way from a worker process."""
+        return PredicateError, (self.text, self.position, self.expected, self.found)
+
+    @property
+    def summary(self) -> str:
+        """The message in one line, without the text."""
+        return (
+            f"line {self.line}, column {self.column}: expected {self.expected}, found {self.found}"
+        )
+
+    @property
+    def caret(self) -> str:
+        """The line of the text, cut to a window, with a caret under the place."""
+        line = self.text.splitlines()[self.line - 1] if self.text.splitlines() else ""
+        offset = self.column - 1
+        first = max(0, min(offset - _WINDOW // 2, len(line) - _WINDOW))
+        shown = "".join(c if c.isprintable() else " " for c in line[first : first + _WINDOW])
+        lead = "… " if first else ""
+        tail = " …" if first + _WINDOW < len(line) else ""
+        width = sum(2 if east_asian_width(c) in "WF" else 1 for c in shown[: offset - first])
+        return f"  {lead}{shown}{tail}\n  {' ' * (len(lead) + width)}^"
+
+
+class NormalFormError(ValueError):
+    """The operation needs the normal form, and this predicate's would pass the bound.
+
+    The predicate is still good for matching, which goes through its expression.
+    """
+
+    def __init__(self, max_filters: int) -> None:
+        self.max_filters = max_filters
+        super().__init__(
+            f"the normal form would pass the bound of {max_filters} filters; the predicate still "
+            f"matches, but covers, intersects, reduce and filters need the normal form (raise the "
+            f"bound with parse(text, max_filters=…), or split the predicate)"
+        )
+
+    def __reduce__(self) -> tuple[type[NormalFormError], tuple[int]]:
+        """Rebuild from the bound."""
+        return NormalFormError, (self.max_filters,)
+
+
+class EventError(ValueError):
+    """An event that is not one: malformed JSON, a value of a foreign type, too deep a nesting."""
+
+
+def _found(text: str, position: int) -> str:
+    """Name what stands at a position: the end, a word, a number, or a single character."""
+    if position >= len(text):
+        return "the end of the text"
+    end = position + 1
+    if text[position].isalnum() or text[position] == "_":
+        while end < len(text) and (text[end].isalnum() or text[end] in "_.-"):
+            end += 1
+    word = text[position:end]
+    return repr(word if len(word) <= 40 else word[:39] + "…")

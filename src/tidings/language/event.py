@@ -1,0 +1,164 @@
+"""Events: what predicates are asked about.
+
+An event is a mapping from names to values. For the language every attribute is a *set of scalars*:
+a scalar is a set of one, a list is the set of its elements, null and the empty list are the empty
+set, which is what "absent" means. A nested record is no value of its own; its fields are attributes
+with dotted names. Everything a predicate can say follows from that one picture.
+
+This file knows nothing of predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from tidings.language.errors import EventError
+
+Scalar = str | int | float | bool
+
+SCALARS: Final = frozenset({str, int, float, bool})
+MAX_EVENT_DEPTH: Final = 100
+MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
+
+
+class Event(dict[str, Any]):
+    """An event laid flat: dotted name to a scalar, or to a tuple of them where there are several.
+
+    Build one where many predicates meet the same event; a plain mapping works everywhere too and is
+    looked up as needed. JSON text or bytes are decoded.
+
+    >>> Event({"class": "alert", "host": {"name": "web-1", "tags": ["a", "b"], "rack": None}})
+    Event({'class': 'alert', 'host.name': 'web-1', 'host.tags': ('a', 'b')})
+    """
+
+    __slots__ = ()
+
+    def __init__(self, source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> None:
+        super().__init__()
+        if isinstance(source, Event):
+            self.update(source)
+            return
+        found: dict[str, list[Scalar]] = {}
+        _flatten(read(source), "", found, 0)
+        for name, values in found.items():
+            self[name] = values[0] if len(values) == 1 else tuple(values)
+
+    def __repr__(self) -> str:
+        return f"Event({super().__repr__()})"
+
+
+def read(source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> Mapping[str, Any]:
+    """The event as a mapping: given as one, or as JSON text of one."""
+    if isinstance(source, Mapping):
+        return source
+    if not isinstance(source, bytes | bytearray | memoryview | str):
+        raise EventError(
+            f"expected a mapping or JSON text of an object, found {type(source).__name__}"
+        )
+    if len(source) > MAX_EVENT_BYTES:
+        raise EventError(f"the event has {len(source)} bytes; the bound is {MAX_EVENT_BYTES}")
+    import msgspec  # here, so that `import tidings` stays light
+
+    try:
+        decoded = msgspec.json.decode(source)
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise EventError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise EventError(f"JSON nested deeper than {MAX_EVENT_DEPTH} levels") from None
+    if not isinstance(decoded, dict):
+        raise EventError(f"expected a JSON object, found {type(decoded).__name__}")
+    return decoded
+
+
+def lookup(event: Mapping[str, Any], name: str) -> list[Scalar]:
+    """All values of an attribute; none where it is absent.
+
+    A dotted name is reached through nested records, through keys that hold the dots themselves, or
+    both; what every way finds belongs to the attribute.
+
+    >>> lookup({"host": [{"name": "a"}, {"name": "b"}], "host.name": "c"}, "host.name")
+    ['a', 'b', 'c']
+    """
+    found: list[Scalar] = []
+    if type(event) is Event:
+        value = event.get(name)
+        if value is not None:
+            found.extend(value if type(value) is tuple else (value,))
+        return found
+    _follow(event, name, name, found, 0)
+    return found
+
+
+def _follow(
+    event: Mapping[str, Any], rest: str, name: str, found: list[Scalar], depth: int
+) -> None:
+    """Collect the values under `rest`, a suffix of the attribute's full name."""
+    dot = rest.find(".")
+    while dot >= 0:
+        for record in _records(event.get(rest[:dot]), name, depth + 1):
+            _follow(record, rest[dot + 1 :], name, found, depth + 1)
+        dot = rest.find(".", dot + 1)
+    found.extend(
+        _scalar(value, name)
+        for value in _elements(event.get(rest), name, depth)
+        if not isinstance(value, Mapping)
+    )
+
+
+def _records(value: Any, name: str, depth: int) -> Iterator[Mapping[str, Any]]:
+    """The records in a value: itself, or those within a list."""
+    for element in _elements(value, name, depth):
+        if isinstance(element, Mapping):
+            yield element
+
+
+def _elements(value: Any, name: str, depth: int) -> Iterator[Any]:
+    """A value as its non-null elements, lists within lists opened."""
+    if depth > MAX_EVENT_DEPTH:
+        raise EventError(f"attribute {name!r}: nested deeper than {MAX_EVENT_DEPTH} levels")
+    if value is None:
+        return
+    if isinstance(value, list | tuple | set | frozenset):
+        for element in value:
+            yield from _elements(element, name, depth + 1)
+    else:
+        yield value
+
+
+def _flatten(
+    event: Mapping[str, Any], prefix: str, found: dict[str, list[Scalar]], depth: int
+) -> None:
+    """Collect every attribute of a record under its dotted name."""
+    for key, value in event.items():
+        if type(key) is not str:
+            raise EventError(f"expected names to be text, found {type(key).__name__} {key!r:.60}")
+        name = prefix + key
+        if type(value) in SCALARS:
+            found.setdefault(name, []).append(value)
+            continue
+        for element in _elements(value, name, depth):
+            if isinstance(element, Mapping):
+                _flatten(element, name + ".", found, depth + 1)
+            else:
+                found.setdefault(name, []).append(_scalar(element, name))
+
+
+def _scalar(value: Any, name: str) -> Scalar:
+    """One value as one of the four scalar types, or an error that names the attribute."""
+    if type(value) in SCALARS:
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if hasattr(value, "dtype") and hasattr(value, "item"):  # NumPy's scalars
+        item = value.item()
+        if type(item) in SCALARS:
+            return item  # type: ignore[no-any-return]
+    raise EventError(
+        f"attribute {name!r}: expected text, a number, a boolean, a list or a record, "
+        f"found {type(value).__name__}"
+    )

@@ -1,0 +1,369 @@
+"""Reduction of disjunctions (paper U, section 4.2; U8): the same meaning by fewer constraints.
+
+The paper drops constraints that others in their filter imply (`filter.normalise`) and filters that
+another covers (`absorb`). Beyond it, filters that differ in one attribute only are merged where one
+constraint can say what two did (`merge`): values into `in` lists, ranges that touch into one.
+
+All pairs are never compared: filters are filed in a tree by their constraints (`Coverings`), and a
+search for one that covers another follows only what the other implies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tidings.language.constraint import Constraint
+from tidings.language.filter import Filter, by_name, implied, normalise
+from tidings.language.sets import box, subset
+
+
+class _Node:
+    """A place in the tree of filed filters: those that end here, and those that ask for more."""
+
+    __slots__ = ("ends", "equal", "implied", "needs", "other")
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+        self.needs = sys.maxsize  # steps still to come before the nearest end
+        # By name, equalities also by value; two may share it and differ in type: x = 1, int x = 1.
+        self.equal: dict[str, dict[Any, dict[Constraint, _Node]]] = {}
+        self.other: dict[str, dict[Constraint, _Node]] = {}
+        self.implied: dict[Constraint, list[_Node]] = {}  # what was found for one constraint
+
+
+class Coverings:
+    """Filters filed so that one that covers a given filter is found quickly.
+
+    A tree: each filter goes down by its constraints, first the equalities and then the others, of
+    rare attributes before common ones; a step is what it asks of one attribute in either half. A
+    search goes down only where the given filter implies the constraint and has steps enough left,
+    so it arrives at filters all of whose constraints are implied, which is what covering means.
+    """
+
+    def __init__(
+        self, filters: Sequence[Filter], lists: bool = True, thorough: bool = True
+    ) -> None:
+        self.lists = lists
+        self.thorough = thorough
+        self.dropped = bytearray(len(filters))
+        self.root = _Node()
+        frequency = Counter(constraint.name for filter in filters for constraint in filter)
+        ordered = sorted(frequency, key=lambda name: (frequency[name], name))
+        self.rank = {name: rank for rank, name in enumerate(ordered)}
+        self.beside_equal: set[str] = set()  # attributes with other constraints than equalities
+        for number, filter in enumerate(filters):
+            self._file(number, filter)
+
+    def _file(self, number: int, filter: Filter) -> None:
+        steps: dict[tuple[bool, int], list[Constraint]] = {}
+        for constraint in filter:
+            other = not _is_equality(constraint)
+            steps.setdefault((other, self.rank[constraint.name]), []).append(constraint)
+            if other:
+                self.beside_equal.add(constraint.name)
+        node = self.root
+        left = len(steps)
+        node.needs = min(node.needs, left)
+        for step in sorted(steps):
+            left -= 1
+            for constraint in steps[step]:
+                node = _child(node, constraint)
+                node.needs = min(node.needs, left)
+        node.ends.append(number)
+
+    def find(self, filter: Filter, but: int = -1) -> int | None:
+        """The number of a filter, not dropped and not `but`, that covers the one given."""
+        grouped = by_name(filter)
+        rank = self.rank
+        names = sorted((name for name in grouped if name in rank), key=rank.__getitem__)
+        others = [name for name in names if name in self.beside_equal]
+        steps = [*names, *others]
+        pending = [(self.root, 0)]
+        while pending:
+            node, start = pending.pop()
+            if node.needs > len(steps) - start:
+                continue
+            for number in node.ends:
+                if number != but and not self.dropped[number]:
+                    return number
+            # From the step that led here on: a filter may ask several things of one attribute.
+            for place in range(max(start - 1, 0), len(steps)):
+                same = grouped[steps[place]]
+                if place < len(names):
+                    children = self._equalities(node, steps[place], same)
+                else:
+                    children = self._others(node, steps[place], same)
+                for child in children:
+                    pending.append((child, place + 1))
+        return None
+
+    def _equalities(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
+        """Where to go on from a node by an equality that these constraints imply."""
+        values = node.equal.get(name)
+        if values is None:
+            return []
+        if len(same) == 1 or (self.lists and not any(c.negated for c in same)):
+            filed = [values.get(c.operand, {}) for c in same if _is_equality(c)]
+        else:  # several constraints may leave a single value
+            filed = list(values.values())
+        return self._implied(same, (entry for entries in filed for entry in entries.items()))
+
+    def _others(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
+        """Where to go on from a node by another constraint that these imply."""
+        filed = node.other.get(name)
+        if filed is None:
+            return []
+        if len(same) > 1:
+            return self._implied(same, filed.items())
+        found = node.implied.get(same[0])
+        if found is None:
+            found = node.implied[same[0]] = self._implied(same, filed.items())
+        return found
+
+    def _implied(
+        self, same: list[Constraint], filed: Iterable[tuple[Constraint, _Node]]
+    ) -> list[_Node]:
+        return [
+            child
+            for constraint, child in filed
+            if implied(constraint, same, self.lists, self.thorough)
+        ]
+
+
+def _child(node: _Node, constraint: Constraint) -> _Node:
+    """The node below another for a constraint, made where there is none."""
+    if _is_equality(constraint):
+        entries = node.equal.setdefault(constraint.name, {}).setdefault(constraint.operand, {})
+    else:
+        entries = node.other.setdefault(constraint.name, {})
+    return entries.setdefault(constraint, _Node())
+
+
+def absorb(filters: Iterable[Filter], lists: bool = True, thorough: bool = True) -> list[Filter]:
+    """The filters without those that another covers, sorted.
+
+    A filter is dropped only for one that still stands, so a chain of coverings, even a closed one,
+    leaves the last of it standing. The longest go first, so the simplest are kept.
+    """
+    ordered = sorted(sorted(set(filters)), key=len, reverse=True)
+    if len(ordered) > 1:
+        index = Coverings(ordered, lists, thorough)
+        for number, filter in enumerate(ordered):
+            if index.find(filter, but=number) is not None:
+                index.dropped[number] = True
+        ordered = [f for f, gone in zip(ordered, index.dropped, strict=True) if not gone]
+    return sorted(ordered)
+
+
+def reduce_filters(
+    filters: Iterable[Filter], merge: bool = True, lists: bool = True, thorough: bool = True
+) -> list[Filter]:
+    """The paper's reduction, and with `merge` the merges beyond it, until nothing changes."""
+    fresh = (normalise(filter, lists, thorough) for filter in filters)
+    reduced = absorb((filter for filter in fresh if filter is not None), lists, thorough)
+    while merge:
+        merged = _merge(reduced)
+        if merged == reduced:
+            break
+        fresh = (normalise(filter, lists, thorough) for filter in merged)
+        reduced = absorb((filter for filter in fresh if filter is not None), lists, thorough)
+    return reduced
+
+
+def _is_equality(constraint: Constraint) -> bool:
+    return constraint.operator == "=" and not constraint.negated
+
+
+# Merging
+
+
+def _merge_refused(filter: Filter) -> Filter:
+    """`not x = 1 and not x = 2` is `not x in (1, 2)`."""
+    refused = [c for c in filter if c.negated and c.operator in ("=", "in") and c.type != "bool"]
+    places = Counter((c.name, c.type) for c in refused)
+    if len(places) == len(refused):
+        return filter
+    kept = [c for c in filter if c not in refused or places[c.name, c.type] == 1]
+    for (name, kind), count in places.items():
+        if count > 1:
+            same = [c for c in refused if c.name == name and c.type == kind]
+            kept.append(_listed(name, kind, same)._replace(negated=True))
+    return Filter(sorted(kept))
+
+
+def _merge(filters: list[Filter]) -> list[Filter]:
+    """Merge once, one attribute after the other; the same list where nothing could be."""
+    standing = dict.fromkeys(map(_merge_refused, filters))
+    holding: dict[str, list[Filter]] = {}
+    for filter in standing:
+        for name in {c.name: None for c in filter}:
+            holding.setdefault(name, []).append(filter)
+    for name in sorted(holding):
+        for old, new in _merge_on(name, [f for f in holding[name] if f in standing]):
+            for filter in old:
+                standing.pop(filter, None)
+            for filter in new:
+                standing[filter] = None
+                for other in {c.name: None for c in filter}:
+                    holding[other].append(filter)
+    return sorted(standing)
+
+
+def _merge_on(name: str, filters: list[Filter]) -> Iterator[tuple[list[Filter], list[Filter]]]:
+    """Filters that differ only in what they ask of one attribute, and what they merge into."""
+    groups: dict[tuple[Constraint, ...], list[Filter]] = {}
+    for filter in filters:
+        groups.setdefault(tuple(c for c in filter if c.name != name), []).append(filter)
+    for rest, alike in groups.items():
+        if len(alike) > 1:
+            asked = [[c for c in filter if c.name == name] for filter in alike]
+            merged = _merge_asked(asked)
+            if len(merged) < len(asked):
+                yield alike, [Filter(sorted((*rest, *constraints))) for constraints in merged]
+
+
+def _merge_asked(asked: list[list[Constraint]]) -> list[list[Constraint]]:
+    """Alternatives on one attribute, those joined that one constraint or pair can say."""
+    result: list[list[Constraint]] = []
+    single: dict[str, list[Constraint]] = {}
+    pairs: dict[str, list[list[Constraint]]] = {}
+    for constraints in asked:
+        kinds = {c.type for c in constraints}
+        kind = constraints[0].type
+        if any(c.negated for c in constraints):
+            result.append(constraints)
+        elif len(constraints) == 1 and constraints[0].operator in _MERGEABLE and kind != "bool":
+            single.setdefault(kind, []).append(constraints[0])
+        elif len(constraints) == 2 and len(kinds) == 1 and _pair(constraints) is not None:
+            pairs.setdefault(kind, []).append(constraints)
+        else:
+            result.append(constraints)
+    for kind, constraints in single.items():
+        result.extend([c] for c in _merge_single(kind, constraints))
+    for same in pairs.values():
+        result.extend(_merge_pairs(same))
+    return result
+
+
+_MERGEABLE = frozenset({"=", "in", "<", "<=", ">", ">=", "between"})
+
+
+def _merge_single(kind: str, constraints: list[Constraint]) -> list[Constraint]:
+    """Points and ranges of one type: ranges that overlap or touch joined, what is left listed."""
+    lists = [c for c in constraints if c.operator == "in"]
+    name = constraints[0].name
+    ranges = [c for c in constraints if c.operator not in ("=", "in")]
+    points = [c for c in constraints if c.operator == "="]
+    if ranges:  # a value may touch a range: take those of the lists apart
+        points += [
+            Constraint(name, "=", kind, False, value)
+            for c in lists
+            for value in c.operand  # type: ignore[union-attr]
+        ]
+        lists = []
+    merged: list[Constraint] = []
+    for constraint in sorted((*ranges, *points), key=_start):
+        joined = _join(merged[-1], constraint) if ranges and merged else None
+        if joined is None:
+            merged.append(constraint)
+        else:
+            merged[-1] = joined
+    listed = lists + [c for c in merged if c.operator == "="]
+    result = [c for c in merged if c.operator != "="]
+    if listed:
+        result.append(listed[0] if len(listed) == 1 else _listed(name, kind, listed))
+    return result
+
+
+def _merge_pairs(pairs: list[list[Constraint]]) -> list[list[Constraint]]:
+    """A lower and an upper bound each: where the ranges overlap or touch, the outer bounds.
+
+    Also for lists: if some value is above the lower of both and some below the higher, and none is
+    within the first upper bound, then all are above it, so the second pair holds.
+    """
+    ordered = sorted(
+        (pair for p in pairs if (pair := _pair(p)) is not None), key=lambda p: _start(p[0])
+    )
+    merged: list[tuple[Constraint, Constraint]] = []
+    for lower, upper in ordered:
+        if merged and _touch(merged[-1][1], lower):
+            first, last = merged[-1]
+            merged[-1] = (first, upper if subset(last, upper) else last)
+        else:
+            merged.append((lower, upper))
+    return [list(pair) for pair in merged]
+
+
+def _pair(constraints: list[Constraint]) -> tuple[Constraint, Constraint] | None:
+    """A lower and an upper bound, in this order, if that is what they are."""
+    lower = [c for c in constraints if c.operator in (">", ">=")]
+    upper = [c for c in constraints if c.operator in ("<", "<=")]
+    return (lower[0], upper[0]) if lower and upper else None
+
+
+def _start(constraint: Constraint) -> tuple[Any, ...]:
+    """Where a comparison's values begin, to sort by."""
+    spans = box(constraint.operator, constraint.type, constraint.operand)
+    assert spans is not None
+    return tuple(low for low, _ in reversed(spans))
+
+
+def _touch(first: Constraint, second: Constraint) -> bool:
+    """Whether no value lies between the end of one comparison and the beginning of another."""
+    ends = box(first.operator, first.type, first.operand)
+    starts = box(second.operator, second.type, second.operand)
+    assert ends is not None
+    assert starts is not None
+    return all(low <= high for (_, high), (low, _) in zip(ends, starts, strict=True))
+
+
+def _join(first: Constraint, second: Constraint) -> Constraint | None:
+    """One comparison for two, of which the second begins no earlier; None where there is none."""
+    if not _touch(first, second):
+        return None
+    if subset(second, first):
+        return first
+    low, high = _lower_end(first), _upper_end(second)
+    if low is None and high is None:
+        return None  # every number but NaN, every text: no comparison says that
+    if low is None or high is None:
+        operator, operand = high if low is None else low  # type: ignore[misc]
+        return first._replace(operator=operator, operand=operand)
+    if low[0] != ">=" or high[0] != "<=":
+        return None
+    return first._replace(operator="between", operand=(low[1], high[1]))
+
+
+def _lower_end(constraint: Constraint) -> tuple[str, Any] | None:
+    match constraint.operator:
+        case "<" | "<=":
+            return None
+        case "between":
+            return ">=", constraint.operand[0]  # type: ignore[index]
+        case "=":
+            return ">=", constraint.operand
+        case operator:
+            return operator, constraint.operand
+
+
+def _upper_end(constraint: Constraint) -> tuple[str, Any] | None:
+    match constraint.operator:
+        case ">" | ">=":
+            return None
+        case "between":
+            return "<=", constraint.operand[1]  # type: ignore[index]
+        case "=":
+            return "<=", constraint.operand
+        case operator:
+            return operator, constraint.operand
+
+
+def _listed(name: str, kind: str, constraints: Iterable[Constraint]) -> Constraint:
+    """One `in` for several values and lists of them."""
+    values: set[Any] = set()
+    for constraint in constraints:
+        values.update(constraint.operand if constraint.operator == "in" else (constraint.operand,))  # type: ignore[arg-type]
+    return Constraint(name, "in", kind, False, tuple(sorted(values)))

@@ -1,0 +1,357 @@
+"""Sets of values: is there a value that some constraints accept and others do not?
+
+That one question, `surely_empty`, decides everything in the algebra. It is asked for each type
+apart. Integers, reals and texts are ordered, so a comparison is a list of half-open intervals [low,
+high): reals through their order number, in which each double has a successor, and texts by code
+point, where the next text after `s` is `s + '\\0'`. Texts have patterns as well, and those go to
+`strings`.
+
+The answer yes is certain. No may mean "not found": with regular expressions, which are opaque here,
+and with patterns that exhaust the search.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from tidings.language.constraint import ACCEPTS, TESTS, TEXT_ONLY, Constraint, Operand
+from tidings.language.strings import no_text
+
+
+class _Top:
+    """Above every text."""
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return self is not other
+
+    def __le__(self, other: object) -> bool:
+        return self is other
+
+    def __ge__(self, other: object) -> bool:
+        return True
+
+
+TOP: Final = _Top()
+INFINITY: Final = float("inf")
+Interval = tuple[Any, Any]  # [low, high) in the order of one type
+
+
+def surely_empty(
+    accepted: Sequence[Constraint], refused: Sequence[Constraint] = (), thorough: bool = True
+) -> bool:
+    """Whether surely no scalar lies in all of the accepted sets and in none of the refused.
+
+    Names and negations of the constraints do not count here, only their sets. Without `thorough`,
+    patterns are compared only as far as that is cheap.
+    """
+    kinds = ACCEPTS["any"]
+    for constraint in accepted:
+        kinds &= ACCEPTS[constraint.type]
+    return (
+        (int not in kinds or _no_number(accepted, refused, int))
+        and (float not in kinds or _no_real(accepted, refused))
+        and (str not in kinds or _no_text(accepted, refused, thorough))
+        and (bool not in kinds or _no_boolean(accepted, refused))
+    )
+
+
+def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
+    """Whether surely every scalar in the first set lies in the second.
+
+    The same as `surely_empty([part], [whole])`, with a short way for the usual operators, because
+    the reduction of large disjunctions asks little else.
+    """
+    if (
+        part.operator == whole.operator
+        and part.operand == whole.operand
+        and part.type == whole.type
+    ):
+        return True
+    if part.operator in _LISTS or whole.operator in _LISTS:  # large, so not kept in the cache
+        return surely_empty((part,), (whole,), thorough)
+    if part.type == whole.type and part.type in ("number", "string"):
+        answer = _short_way(part.operator, part.operand, whole.operator, whole.operand, part.type)
+        if answer is not None:
+            return answer
+    return _subset(part[1:3], part.operand, whole[1:3], whole.operand, thorough)
+
+
+_LISTS: Final = ("in", "iin")
+_OPEN_ENDED: Final = ("contains", "suffix")
+
+
+@lru_cache(maxsize=1 << 16)
+def _subset(
+    part: tuple[str, str],
+    part_operand: Operand,
+    whole: tuple[str, str],
+    whole_operand: Operand,
+    thorough: bool,
+) -> bool:
+    return surely_empty(
+        (Constraint("", *part, False, part_operand),),
+        (Constraint("", *whole, False, whole_operand),),
+        thorough,
+    )
+
+
+def _short_way(
+    operator: str, operand: Operand, whole: str, whole_operand: Operand, kind: str
+) -> bool | None:
+    """Whether one set of numbers or texts lies within another, where that is seen at once."""
+    if operator == "=":
+        return TESTS[whole](whole_operand)(operand)
+    if whole == "!=":
+        return not TESTS[operator](operand)(whole_operand)
+    inner, outer = box(operator, kind, operand), box(whole, kind, whole_operand)
+    if inner is not None and outer is not None:
+        return all(
+            outer_low <= low and high <= outer_high
+            for (low, high), (outer_low, outer_high) in zip(inner, outer, strict=True)
+            if low < high
+        )
+    if operator in _OPEN_ENDED and whole in _OPEN_ENDED:
+        inside, text = str(operand), str(whole_operand)
+        if whole == "contains":
+            return text in inside
+        return operator == "suffix" and inside.endswith(text)
+    if outer is not None:
+        if kind == "number":  # nothing but `!=` and `exists` is left, with values at both ends
+            return False
+        if operator in _OPEN_ENDED or (operator == "!=" and operand != ""):
+            # Texts as high as one likes, and as low, but for those above a row of NULs only.
+            low, high = outer[0]
+            return False if high is not TOP or low.strip("\0") else None
+    if inner is not None and whole in _OPEN_ENDED and not TESTS[whole](whole_operand)(inner[0][0]):
+        return False
+    return None
+
+
+@lru_cache(maxsize=1 << 16)
+def box(operator: str, kind: str, operand: Operand) -> tuple[Interval, ...] | None:
+    """The set of a comparison as one interval for each Python type it bears on; else None.
+
+    An interval may be empty, and is then still where its bounds are in the order of its type.
+    """
+    domains = _DOMAINS.get(kind)
+    if domains is None or operator not in _COMPARISONS:
+        return None
+    return tuple(_span(operator, operand, domain) for domain in domains)
+
+
+_DOMAINS: Final = {"number": (int, float), "int": (int,), "real": (float,), "string": (str,)}
+_COMPARISONS: Final = frozenset({"=", "<", "<=", ">", ">=", "between", "prefix"})
+
+
+def _no_number(accepted: Sequence[Constraint], refused: Sequence[Constraint], kind: type) -> bool:
+    """The same for the integers, or for the reals that are numbers."""
+    remaining: list[Interval] = [_EVERY[kind]]
+    for constraint in accepted:
+        remaining = intersect(remaining, intervals(constraint, kind))
+        if not remaining:
+            return True
+    for constraint in refused:
+        if kind in ACCEPTS[constraint.type]:
+            remaining = subtract(remaining, intervals(constraint, kind))
+            if not remaining:
+                return True
+    return False
+
+
+def _no_real(accepted: Sequence[Constraint], refused: Sequence[Constraint]) -> bool:
+    """The same for the reals, NaN among them, which only `exists` accepts."""
+    nan = all(c.operator == "exists" for c in accepted) and not any(
+        c.operator == "exists" and float in ACCEPTS[c.type] for c in refused
+    )
+    return not nan and _no_number(accepted, refused, float)
+
+
+def _no_boolean(accepted: Sequence[Constraint], refused: Sequence[Constraint]) -> bool:
+    """The same for the two booleans."""
+    refused = [c for c in refused if bool in ACCEPTS[c.type]]
+    return not any(
+        all(_has_boolean(c, value) for c in accepted)
+        and not any(_has_boolean(c, value) for c in refused)
+        for value in (False, True)
+    )
+
+
+def _has_boolean(constraint: Constraint, value: bool) -> bool:
+    match constraint.operator:
+        case "=":
+            return value is constraint.operand
+        case "!=":
+            return value is not constraint.operand
+        case "in":
+            return value in constraint.operand  # type: ignore[operator]
+        case "exists":
+            return True
+        case operator:
+            raise AssertionError(f"{operator!r} is not defined on booleans")
+
+
+def _no_text(accepted: Sequence[Constraint], refused: Sequence[Constraint], thorough: bool) -> bool:
+    """The same for texts: first the intervals, then what is a pattern within them."""
+    remaining: list[Interval] = [_EVERY[str]]
+    fits: list[Constraint] = []
+    fails: list[Constraint] = []
+    for constraint in accepted:
+        if _is_pattern(constraint):
+            fits.append(constraint)
+        else:
+            remaining = intersect(remaining, intervals(constraint, str))
+    for constraint in refused:
+        if str not in ACCEPTS[constraint.type]:
+            continue
+        if _is_pattern(constraint):
+            fails.append(constraint)
+        else:
+            remaining = subtract(remaining, intervals(constraint, str))
+    if not remaining:
+        return True
+    if not fits and not fails:
+        return False
+    spans = [(low, None if high is TOP else high) for low, high in remaining]
+    return no_text(spans, fits, fails, thorough)
+
+
+def _is_pattern(constraint: Constraint) -> bool:
+    return constraint.operator in TEXT_ONLY and constraint.operator != "prefix"
+
+
+# Intervals
+
+
+def intersect(left: Sequence[Interval], right: Sequence[Interval]) -> list[Interval]:
+    """What lies in both lists of ascending, disjoint intervals."""
+    result: list[Interval] = []
+    i = j = 0
+    while i < len(left) and j < len(right):
+        low = max(left[i][0], right[j][0])
+        high = min(left[i][1], right[j][1])
+        if low < high:
+            result.append((low, high))
+        if left[i][1] < right[j][1]:
+            i += 1
+        else:
+            j += 1
+    return result
+
+
+def subtract(left: Sequence[Interval], right: Sequence[Interval]) -> list[Interval]:
+    """What lies in the first list of ascending, disjoint intervals and not in the second."""
+    result: list[Interval] = []
+    j = 0
+    for low, high in left:
+        while j < len(right) and not right[j][1] > low:
+            j += 1
+        k = j
+        while k < len(right) and right[k][0] < high:
+            if low < right[k][0]:
+                result.append((low, right[k][0]))
+            low = right[k][1]
+            k += 1
+            if not low < high:
+                break
+        if low < high:
+            result.append((low, high))
+    return result
+
+
+def intervals(constraint: Constraint, kind: type) -> list[Interval]:
+    """The values of one type in a constraint's set, as ascending disjoint intervals."""
+    return _intervals(constraint.operator, constraint.operand, kind)
+
+
+def _intervals(operator: str, operand: Any, kind: type) -> list[Interval]:
+    match operator:
+        case "exists":
+            return [_EVERY[kind]]
+        case "in":
+            spans = [_span("=", value, kind) for value in operand]
+        case "!=":
+            return subtract([_EVERY[kind]], _intervals("=", operand, kind))
+        case _:
+            spans = [_span(operator, operand, kind)]
+    return [(low, high) for low, high in spans if low < high]
+
+
+def _span(operator: str, operand: Any, kind: type) -> Interval:
+    """The values of one type in a comparison."""
+    bottom, top = _EVERY[kind]
+    match operator:
+        case "=":
+            return _first(operand, kind), _after(operand, kind)
+        case "<":
+            return bottom, _first(operand, kind)
+        case "<=":
+            return bottom, _after(operand, kind)
+        case ">":
+            return _after(operand, kind), top
+        case ">=":
+            return _first(operand, kind), top
+        case "between":
+            return _first(operand[0], kind), _after(operand[1], kind)
+        case "prefix":
+            return operand, after_prefix(operand)
+        case _:
+            raise AssertionError(f"{operator!r} is not a comparison")
+
+
+def _first(bound: Any, kind: type) -> Any:
+    """The first value of the type that is not below the bound."""
+    if kind is str:
+        return bound
+    if kind is int:
+        return math.ceil(bound)
+    return _order(_double(bound, above=True))
+
+
+def _after(bound: Any, kind: type) -> Any:
+    """The first value of the type that is above the bound."""
+    if kind is str:
+        return bound + "\0"
+    if kind is int:
+        return math.floor(bound) + 1
+    return _order(_double(bound, above=False)) + 1
+
+
+def _double(bound: int | float, above: bool) -> float:
+    """The double next to a number that need not be one: not below it, or not above it."""
+    near = float(bound)
+    if above and near < bound:
+        return math.nextafter(near, INFINITY)
+    if not above and near > bound:
+        return math.nextafter(near, -INFINITY)
+    return near
+
+
+def _order(real: float) -> int:
+    """The place of a double in the order of all of them; both zeros have one place."""
+    bits: int
+    (bits,) = struct.unpack("<q", struct.pack("<d", real + 0.0))
+    return bits if bits >= 0 else -(bits & 0x7FFF_FFFF_FFFF_FFFF)
+
+
+def after_prefix(prefix: str) -> Any:
+    """The first text above all that begin with the prefix."""
+    for index in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[index])
+        if code < 0x10FFFF:
+            following = 0xE000 if code == 0xD7FF else code + 1  # surrogates are no characters
+            return prefix[:index] + chr(following)
+    return TOP
+
+
+_EVERY: Final[dict[type, Interval]] = {
+    int: (-INFINITY, INFINITY),
+    float: (_order(-INFINITY), _order(INFINITY) + 1),
+    str: ("", TOP),
+}

@@ -1,0 +1,279 @@
+"""Texts under patterns: is there a text within some interval that fits some patterns and no other?
+
+A pattern of characters, `_` and `%` is a small automaton whose set of states fits one integer, so
+all patterns run side by side over one imagined text, and the search goes breadth first over what
+they can be in together. It needs only one character of each kind that the patterns tell apart.
+Exact, up to a bound on the states visited: with several `contains` they can multiply.
+
+Regular expressions are opaque: a text found is tried on them, but nothing is concluded from them
+except that an expression does not differ from itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from tidings.language.constraint import Constraint, Test, value_test
+from tidings.language.folding import fold, orbit
+from tidings.language.wildcard import MANY, ONE, Token, tokens
+
+MAX_STATES: Final = 2_000
+_MAX_PIECES: Final = 64  # intervals, or members of `iin`, looked at one by one
+_STRANGERS: Final = ("\ue000", "\x01", "\U0010fffe")  # characters hardly in any pattern
+
+_LITERAL: Final = ("prefix", "contains", "suffix", "=")  # the operand itself stands in the text
+_OPAQUE: Final = ("matches", "imatches")
+
+Span = tuple[str, str | None]  # [low, high), to the end of all texts where high is None
+_Pattern = tuple[list[Token], bool]
+
+
+def no_text(
+    spans: Sequence[Span],
+    fits: Sequence[Constraint],
+    fails: Sequence[Constraint],
+    thorough: bool,
+) -> bool:
+    """Whether surely no text in the spans fits all of the first constraints and none of the second.
+
+    The constraints are those with a pattern: suffix, contains, like, matches, and all that ignore
+    case. The spans ascend and are not empty. Without `thorough` only what is evident counts: no
+    search, so that the cost is small whatever the patterns.
+    """
+    required, forbidden = _without_differences(fits, fails)
+    if _evident(spans, required, forbidden):
+        return True
+    if not thorough:
+        return False
+    accept = [value_test(c) for c in required]
+    refuse = [value_test(c) for c in forbidden]
+    if all(high == low + "\0" for low, high in spans):
+        return not any(_passes(low, accept, refuse) for low, _ in spans)
+    if any(_passes(text, accept, refuse) for text in _guesses(spans, required)):
+        return False
+    choices: list[list[_Pattern]] = [[]]
+    for constraint in required:
+        if constraint.operator not in _OPAQUE:
+            alternatives = _patterns(constraint)
+            if len(choices) * len(alternatives) > _MAX_PIECES:
+                return False
+            choices = [[*choice, pattern] for choice in choices for pattern in alternatives]
+    shut = [p for c in forbidden if c.operator not in _OPAQUE for p in _patterns(c)]
+    if len(spans) > _MAX_PIECES:
+        spans = [(spans[0][0], spans[-1][1])]  # larger, so an empty answer stays certain
+    return all(_search(span, choice, shut) for span in spans for choice in choices)
+
+
+def _without_differences(
+    fits: Sequence[Constraint], fails: Sequence[Constraint]
+) -> tuple[list[Constraint], list[Constraint]]:
+    """Among texts, fitting `i!=` is failing `i=`, and the other way round."""
+    required = [c for c in fits if c.operator != "i!="]
+    forbidden = [c for c in fails if c.operator != "i!="]
+    required += [c._replace(operator="i=") for c in fails if c.operator == "i!="]
+    forbidden += [c._replace(operator="i=") for c in fits if c.operator == "i!="]
+    return required, forbidden
+
+
+def _evident(
+    spans: Sequence[Span], required: Sequence[Constraint], forbidden: Sequence[Constraint]
+) -> bool:
+    """Whether one required constraint alone, or the spans, lie within one that is forbidden."""
+    start = _common_start(spans[0][0], spans[-1][1])
+    for no in forbidden:
+        if any(yes.operator == no.operator and yes.operand == no.operand for yes in required):
+            return True
+        ignoring = no.operator[0] == "i"
+        plain = no.operator[1:] if ignoring else no.operator
+        if plain not in ("prefix", "contains", "suffix"):
+            continue
+        wanted = fold(str(no.operand)) if ignoring else str(no.operand)
+        here = fold(start) if ignoring else start
+        if wanted in here if plain == "contains" else plain == "prefix" and here.startswith(wanted):
+            return True
+        for yes in required:
+            if yes.operator[0] == "i" and not ignoring:
+                continue
+            text = fold(str(yes.operand)) if ignoring else str(yes.operand)
+            kind = yes.operator[1:] if yes.operator[0] == "i" else yes.operator
+            if (
+                (plain == "contains" and kind in _LITERAL and wanted in text)
+                or (plain == "prefix" and kind in ("prefix", "=") and text.startswith(wanted))
+                or (plain == "suffix" and kind in ("suffix", "=") and text.endswith(wanted))
+            ):  # fmt: skip
+                return True
+    return False
+
+
+def _common_start(low: str, high: str | None) -> str:
+    """What all texts from low to below high begin with."""
+    if high is None:
+        return ""
+    shared = 0
+    while shared < min(len(low), len(high)) and low[shared] == high[shared]:
+        shared += 1
+    # One more where high is exactly the end of all that begin so: prefix 'ab' is ['ab', 'ac').
+    if shared + 1 == len(high) and shared < len(low) and ord(high[shared]) == ord(low[shared]) + 1:
+        shared += 1
+    return low[:shared]
+
+
+def _passes(text: str, accept: Iterable[Test], refuse: Iterable[Test]) -> bool:
+    return all(test(text) for test in accept) and not any(test(text) for test in refuse)
+
+
+def _patterns(constraint: Constraint) -> list[_Pattern]:
+    """A constraint as patterns, of which a text must fit any; beside each, if it ignores case."""
+    operand = constraint.operand
+    match constraint.operator:
+        case "suffix":
+            parts = [[MANY, *str(operand)]]
+        case "contains":
+            parts = [[MANY, *str(operand), MANY]]
+        case "like":
+            parts = [tokens(str(operand))]
+        case "i=":
+            parts = [[*fold(str(operand))]]
+        case "iin":
+            assert isinstance(operand, tuple)
+            parts = [[*fold(str(member))] for member in operand]
+        case "iprefix":
+            parts = [[*fold(str(operand)), MANY]]
+        case "isuffix":
+            parts = [[MANY, *fold(str(operand))]]
+        case "icontains":
+            parts = [[MANY, *fold(str(operand)), MANY]]
+        case "ilike":
+            parts = [tokens(fold(str(operand)))]
+        case operator:
+            raise AssertionError(f"{operator!r} is not a pattern")
+    return [(pattern, constraint.operator[0] == "i") for pattern in parts]
+
+
+def _guesses(spans: Sequence[Span], required: Sequence[Constraint]) -> Iterator[str]:
+    """A few texts likely to be found: most questions are answered by one of them."""
+    patterns = [_patterns(c)[0][0] for c in required if c.operator not in _OPAQUE]
+    for stranger in _STRANGERS:
+        whole = ""
+        for pattern in patterns:
+            short = "".join(stranger if p == ONE else "" if p == MANY else str(p) for p in pattern)
+            long = "".join(stranger if p in (ONE, MANY) else str(p) for p in pattern)
+            whole += long
+            yield from (text for text in (short, long, long.upper()) if _within(text, spans))
+        for low, high in (*spans[:2], *spans[-1:]):
+            text = low + stranger + whole
+            if high is None or text < high:
+                yield text
+    for low, _ in spans[:8]:
+        yield low
+
+
+def _within(text: str, spans: Sequence[Span]) -> bool:
+    return any(low <= text and (high is None or text < high) for low, high in spans)
+
+
+class _Automaton:
+    """A pattern as a machine with one state a place between its characters, sets of them as bits.
+
+    `start` is the set before any character, `step(c)` gives what to keep (places before a `%`) and
+    what to move one on (places before a character that c fits).
+    """
+
+    def __init__(self, pattern: Sequence[Token], ignore_case: bool) -> None:
+        self.loops = 0  # places that stay whatever comes
+        self.any = 0  # places that move on whatever comes
+        self.moves: dict[str, int] = {}
+        place = 0
+        for part in pattern:
+            if part == MANY:
+                self.loops |= 1 << place
+                continue
+            if part == ONE:
+                self.any |= 1 << place
+            else:
+                for character in orbit(str(part)) if ignore_case else str(part):
+                    self.moves[character] = self.moves.get(character, 0) | 1 << place
+            place += 1
+        self.end = 1 << place
+
+    def step(self, states: int, character: str) -> int:
+        moving = states & (self.moves.get(character, 0) | self.any)
+        return moving << 1 | states & self.loops
+
+
+def _search(span: Span, fits: Sequence[_Pattern], fails: Sequence[_Pattern]) -> bool:
+    """Whether the search over all texts of a span ends without one that fits all and fails all."""
+    low, high = span
+    inside = [_Automaton(*pattern) for pattern in fits]
+    outside = [_Automaton(*pattern) for pattern in fails]
+    alphabet = _alphabet(
+        set(low) | set(high or "") | {c for automaton in inside + outside for c in automaton.moves}
+    )
+    # Where we are: how much of each bound the text still equals (None: it left the bound, on the
+    # right side), and the states of each automaton.
+    start: tuple[int | None, int | None, tuple[int, ...], tuple[int, ...]] = (
+        0,
+        None if high is None else 0,
+        (1,) * len(inside),
+        (1,) * len(outside),
+    )
+    seen = {start}
+    queue = deque([start])
+    while queue:
+        at_low, at_high, good, bad = queue.popleft()
+        if (
+            (at_low is None or at_low == len(low))
+            and all(states & a.end for states, a in zip(good, inside, strict=True))
+            and not any(states & a.end for states, a in zip(bad, outside, strict=True))
+        ):
+            return False
+        for character in alphabet:
+            next_low: int | None = None
+            if at_low is not None and at_low < len(low):
+                if character < low[at_low]:
+                    continue
+                next_low = at_low + 1 if character == low[at_low] else None
+            next_high: int | None = None
+            if at_high is not None and high is not None:
+                if character > high[at_high]:
+                    continue
+                if character == high[at_high]:
+                    next_high = at_high + 1
+                    if next_high == len(high):
+                        continue
+            next_good = tuple(
+                a.step(states, character) for states, a in zip(good, inside, strict=True)
+            )
+            if not all(next_good):
+                continue
+            following = (
+                next_low,
+                next_high,
+                next_good,
+                tuple(a.step(states, character) for states, a in zip(bad, outside, strict=True)),
+            )
+            if following not in seen:
+                if len(seen) >= MAX_STATES:
+                    return False
+                seen.add(following)
+                queue.append(following)
+    return True
+
+
+def _alphabet(told_apart: set[str]) -> list[str]:
+    """The characters told apart, and one for each gap between them."""
+    alphabet = []
+    previous = -1
+    for character in [*sorted(told_apart), None]:
+        code = 0x110000 if character is None else ord(character)
+        between = previous + 1
+        if 0xD800 <= between < 0xE000:
+            between = 0xE000
+        if between < code:
+            alphabet.append(chr(between))
+        if character is not None:
+            alphabet.append(character)
+        previous = code
+    return alphabet

@@ -1,0 +1,502 @@
+"""The text form of predicates, which reads like the WHERE of a SQL query, and its writing.
+
+A hand-written recursive descent over the text itself: there is no list of tokens, and a constraint
+of the usual shape (`name operator literal`) is taken by one regular expression, which is what makes
+reading a million subscriptions a matter of seconds. Everything else goes the long way, which also
+finds the place and the words for errors. `write` is the inverse: `read(write(e))` means and prints
+the same as `e`.
+"""
+
+from __future__ import annotations
+
+import re
+from sys import intern
+from typing import Final, NoReturn
+
+from tidings.language import wildcard
+from tidings.language.constraint import (
+    INT_MAX,
+    INT_MIN,
+    MINDING_CASE,
+    ORDERED,
+    TEXT_ONLY,
+    Constraint,
+    Operand,
+)
+from tidings.language.errors import PredicateError
+from tidings.language.event import Scalar
+from tidings.language.expression import (
+    ALWAYS,
+    MAX_DEPTH,
+    NEVER,
+    And,
+    Expression,
+    Not,
+    Or,
+    conjoin,
+    disjoin,
+    negate,
+)
+
+MAX_TEXT: Final = 1024 * 1024  # characters
+MAX_CONSTANTS: Final = 65_536  # in one predicate
+MAX_NAME: Final = 1_024  # characters
+
+TYPES: Final = {
+    "int": "int",
+    "integer": "int",
+    "real": "real",
+    "float": "real",
+    "double": "real",
+    "number": "number",
+    "string": "string",
+    "bool": "bool",
+    "boolean": "bool",
+}
+_WORD_OPERATORS: Final = frozenset(
+    {"between", "in", "prefix", "suffix", "contains", "like", "matches"}
+    | {"iin", "iprefix", "isuffix", "icontains", "ilike", "imatches"}
+)
+KEYWORDS: Final = _WORD_OPERATORS | {
+    "and", "or", "not", "exists", "is", "null", "true", "false", "escape"
+}  # fmt: skip
+
+_NAME: Final = r"[^\W\d]\w*(?:[.-]\w+)*"
+_NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
+_SYMBOLS: Final = r"<=|>=|<>|!=|=|<|>"
+
+# The usual constraint: name, operator, text or number, and perhaps `and`.
+_USUAL: Final = re.compile(
+    rf"\s*({_NAME})\s*({_SYMBOLS}|\b(?:prefix|suffix|contains)\b)\s*"
+    rf"(?:'([^']*)'(?!')|({_NUMBER}))\s*(and\b)?",
+    re.IGNORECASE,
+)
+_SPACE: Final = re.compile(r"\s*")
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_PLAIN_NAME: Final = re.compile(_NAME)
+_QUOTED_NAME: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"')
+_OPERATOR: Final = re.compile(rf"[iI]?(?:{_SYMBOLS})")
+_TEXT: Final = re.compile(r"'([^']*(?:''[^']*)*)'")
+_NUMERAL: Final = re.compile(_NUMBER)
+
+_OPERATORS_EXPECTED: Final = (
+    "an operator (= != < <= > >= between in prefix suffix contains like matches is)"
+)
+
+
+def read(text: str) -> Expression:
+    """The expression that a text writes, or a `PredicateError` that says where it does not."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected the text of a predicate, found {type(text).__name__}")
+    if len(text) > MAX_TEXT:
+        raise PredicateError(text[:200], 0, f"at most {MAX_TEXT} characters", str(len(text)))
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise PredicateError(text, error.start, "a character", "a lone surrogate") from None
+    return _Reader(text).whole()
+
+
+class _Reader:
+    """One text being read: where we are, how deep, and how many constants so far."""
+
+    __slots__ = ("constants", "depth", "position", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+        self.depth = 0
+        self.constants = 0
+
+    # Structure
+
+    def whole(self) -> Expression:
+        expression = self.disjunction()
+        self.space()
+        if self.position < len(self.text):
+            self.fail("and, or, or the end of the text")
+        return expression
+
+    def disjunction(self) -> Expression:
+        parts = [self.conjunction()]
+        while self.takes("or"):
+            parts.append(self.conjunction())
+        return parts[0] if len(parts) == 1 else disjoin(parts)
+
+    def conjunction(self) -> Expression:
+        parts: list[Expression] = []
+        while True:
+            usual = _USUAL.match(self.text, self.position)
+            constraint = None if usual is None else self.usual(*usual.group(1, 2, 3, 4))
+            if usual is None or constraint is None:
+                parts.append(self.negation())
+                if not self.takes("and"):
+                    break
+            else:
+                parts.append(constraint)
+                self.position = usual.end()
+                if usual[5] is None:
+                    break
+        return parts[0] if len(parts) == 1 else conjoin(parts)
+
+    def negation(self) -> Expression:
+        negated = False
+        while self.takes("not"):
+            negated = not negated
+        primary = self.primary()
+        return negate(primary) if negated else primary
+
+    def primary(self) -> Expression:
+        if self.takes_symbol("("):
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                self.position -= 1
+                self.fail(f"at most {MAX_DEPTH} levels of parentheses")
+            expression = self.disjunction()
+            if not self.takes_symbol(")"):
+                self.fail("and, or, or )")
+            self.depth -= 1
+            return expression
+        if self.takes("true"):
+            return ALWAYS
+        if self.takes("false"):
+            return NEVER
+        if self.takes("exists"):
+            return self.presence()
+        return self.comparison()
+
+    # Constraints
+
+    def usual(self, name: str, operator: str, text: str | None, numeral: str) -> Constraint | None:
+        """The constraint that the regular expression saw, or None to go the long way."""
+        self.constants += 1
+        if name.lower() in KEYWORDS or len(name) > MAX_NAME or self.constants > MAX_CONSTANTS:
+            return None
+        operand: Scalar
+        if text is not None:
+            if operator == "<>":
+                operator = "!="
+            return Constraint(intern(name), operator.lower(), "string", False, text)
+        if operator[0] not in "<=>!":  # a text operator on a number
+            return None
+        if len(numeral) > 18:  # perhaps past 64 bit
+            return None
+        try:
+            operand = int(numeral)
+        except ValueError:
+            operand = float(numeral)
+            if abs(operand) == float("inf"):
+                return None
+        if operator == "<>":
+            operator = "!="
+        return Constraint(intern(name), operator, "number", False, operand)
+
+    def presence(self) -> Expression:
+        parenthesis = self.takes_symbol("(")
+        declared, name = self.typed_name()
+        if parenthesis and not self.takes_symbol(")"):
+            self.fail(")")
+        return Constraint(name, "exists", declared or "any", False, None)
+
+    def comparison(self) -> Expression:
+        declared, name = self.typed_name()
+        self.space()
+        symbol = _OPERATOR.match(self.text, self.position)
+        if symbol is not None:
+            operator = symbol[0].lower().replace("<>", "!=")
+            if operator[0] == "i" and operator not in TEXT_ONLY:
+                self.fail(f"an operator that can ignore case ({' '.join(MINDING_CASE)})")
+            self.position = symbol.end()
+            operand, found = self.literal(declared, operator)
+            return Constraint(name, operator, found, False, operand)
+        if self.takes("is"):
+            negated = not self.takes("not")
+            if not self.takes("null"):
+                self.fail("null" if not negated else "null or not null")
+            return Constraint(name, "exists", declared or "any", negated, None)
+        negated = self.takes("not")
+        operator = self.word().lower()
+        if operator not in _WORD_OPERATORS:
+            self.fail(
+                _OPERATORS_EXPECTED if not negated else "in, between, like or another such word"
+            )
+        self.position += len(operator)
+        expression = self.worded(declared, name, operator)
+        return negate(expression) if negated else expression
+
+    def worded(self, declared: str | None, name: str, operator: str) -> Expression:
+        """A constraint whose operator is a word, from its operand on."""
+        if operator in ("in", "iin"):
+            return self.members(declared, name, operator)
+        if operator == "between":
+            low, found = self.literal(declared, operator)
+            if not self.takes("and"):
+                self.fail("and")
+            high, _ = self.literal(declared or found, operator)
+            return Constraint(name, operator, found, False, (low, high))
+        start = self.space()
+        operand, found = self.literal(declared, operator)
+        assert isinstance(operand, str)
+        if operator in ("like", "ilike"):
+            operand = self.pattern(operand)
+        elif operator in ("matches", "imatches"):
+            try:
+                wildcard.regex(operand, ignore_case=False)
+            except wildcard.RegexError as error:
+                self.position = start
+                self.fail("a regular expression in RE2 syntax", str(error))
+        return Constraint(name, operator, found, False, operand)
+
+    def members(self, declared: str | None, name: str, operator: str) -> Expression:
+        """The list of `in`. Types may mix: then it is one list a type, joined by or."""
+        if not self.takes_symbol("("):
+            self.fail("( and a list of values")
+        values: dict[str, set[Scalar]] = {}
+        while True:
+            value, found = self.literal(declared, operator)
+            values.setdefault(found, set()).add(value)
+            if self.takes_symbol(")"):
+                break
+            if not self.takes_symbol(","):
+                self.fail(", or )")
+        return disjoin(
+            Constraint(name, operator, found, False, tuple(sorted(members)))
+            for found, members in values.items()
+        )
+
+    def pattern(self, literal: str) -> str:
+        """The pattern of `like`, with its escape clause where there is one."""
+        if not self.takes("escape"):
+            return literal.replace("\\", "\\\\")
+        start = self.space()
+        character, _ = self.literal("string", "escape")
+        assert isinstance(character, str)
+        if len(character) != 1:
+            self.position = start
+            self.fail("one character")
+        pattern = wildcard.read_escape(literal, character)
+        if pattern is None:
+            self.position = start
+            self.fail(
+                f"{character!r} to stand only before %, _ or itself in the pattern", "another"
+            )
+        return pattern
+
+    # Words
+
+    def typed_name(self) -> tuple[str | None, str]:
+        """An attribute's name, perhaps with a type before it."""
+        word = self.word()
+        declared = TYPES.get(word.lower())
+        if declared is not None:
+            start = self.position
+            self.position += len(word)
+            following = self.word().lower()
+            if self.text[self.position : self.position + 1] == '"' or (
+                following and following not in KEYWORDS and not self.at_symbol_operator()
+            ):
+                return declared, self.name()
+            self.position = start
+        return None, self.name()
+
+    def name(self) -> str:
+        """A name: dotted words, or quoted, or a mixture: `a.b`, `"a b"`, `detail."device-type"`."""
+        start = self.space()
+        parts = []
+        while True:
+            quoted = _QUOTED_NAME.match(self.text, self.position)
+            if quoted is not None:
+                parts.append(quoted[1].replace('""', '"'))
+                self.position = quoted.end()
+            else:
+                plain = _PLAIN_NAME.match(self.text, self.position)
+                if plain is None or (not parts and plain[0].lower() in KEYWORDS):
+                    self.fail_name(plain[0] if plain is not None else "")
+                parts.append(plain[0])
+                self.position = plain.end()
+            if self.text[self.position : self.position + 1] != ".":
+                break
+            self.position += 1
+        name = ".".join(parts)
+        if not name or len(name) > MAX_NAME:
+            self.position = start
+            self.fail(f"a name of 1 to {MAX_NAME} characters", f"one of {len(name)}")
+        return intern(name)
+
+    def literal(self, declared: str | None, operator: str) -> tuple[Scalar, str]:
+        """A constant and the type of its constraint."""
+        self.constants += 1
+        start = self.space()
+        if self.constants > MAX_CONSTANTS:
+            self.fail(f"at most {MAX_CONSTANTS} constants in one predicate", "one more")
+        text = _TEXT.match(self.text, start)
+        if text is not None:
+            self.position = text.end()
+            return self.typed(text[1].replace("''", "'"), "string", declared, operator, start)
+        numeral = _NUMERAL.match(self.text, start)
+        if numeral is not None:
+            self.position = numeral.end()
+            return self.typed(self.number(numeral[0]), "number", declared, operator, start)
+        word = self.word().lower()
+        if word in ("true", "false"):
+            self.position += len(word)
+            return self.typed(word == "true", "bool", declared, operator, start)
+        if self.text[start : start + 1] == "'":
+            self.fail("a closing quote", "the end of the text")
+        self.fail(
+            f"{_wanted(declared, operator)} (texts stand in single quotes"
+            + (", and null is tested by is null)" if word == "null" else ")")
+        )
+
+    def typed(
+        self, value: Scalar, kind: str, declared: str | None, operator: str, start: int
+    ) -> tuple[Scalar, str]:
+        """Check a constant against the type declared and the operator."""
+        numeric = declared in ("int", "real", "number")
+        fits = declared is None or declared == kind or (numeric and kind == "number")
+        if (operator in TEXT_ONLY and kind != "string") or (operator in ORDERED and kind == "bool"):
+            fits = False
+        if not fits:
+            self.position = start
+            self.fail(
+                _wanted(declared, operator), f"{_KINDS[kind]} {self.text[start : start + 20]!r}"
+            )
+        return value, kind if declared is None or not numeric else declared
+
+    def number(self, numeral: str) -> int | float:
+        if numeral.lstrip("+-").isdigit():
+            if len(numeral) <= 40 and INT_MIN <= (integer := int(numeral)) <= INT_MAX:
+                return integer
+            wanted = "an integer that fits 64 bit (larger ones as a real: 1e30)"
+        else:
+            real = float(numeral)
+            if abs(real) != float("inf"):
+                return real
+            wanted = "a real that fits a double"
+        self.position -= len(numeral)
+        self.fail(wanted, numeral if len(numeral) <= 40 else numeral[:39] + "…")
+
+    def word(self) -> str:
+        """The word ahead, not yet taken; empty where there is none."""
+        match = _WORD.match(self.text, self.space())
+        return "" if match is None else match[0]
+
+    def takes(self, keyword: str) -> bool:
+        """Take a keyword if it is next."""
+        if self.word().lower() != keyword:
+            return False
+        self.position += len(keyword)
+        return True
+
+    def takes_symbol(self, symbol: str) -> bool:
+        """Take a punctuation mark if it is next."""
+        if not self.text.startswith(symbol, self.space()):
+            return False
+        self.position += len(symbol)
+        return True
+
+    def at_symbol_operator(self) -> bool:
+        """Whether an operator of symbols stands here (`i=` begins like a name)."""
+        return _OPERATOR.match(self.text, self.position) is not None
+
+    def space(self) -> int:
+        """Skip white space; the position after it."""
+        match = _SPACE.match(self.text, self.position)
+        assert match is not None
+        self.position = match.end()
+        return self.position
+
+    def fail_name(self, found: str) -> NoReturn:
+        if found:
+            self.fail(f'a name ({found.lower()} is a keyword: as a name write "{found}")')
+        if self.text[self.position : self.position + 1] == "'":
+            self.fail("a name (names stand in double quotes or none)")
+        if self.text[self.position : self.position + 1] == '"':
+            self.fail("a closing double quote", "the end of the text")
+        self.fail("a name, not, exists or (")
+
+    def fail(self, expected: str, found: str | None = None) -> NoReturn:
+        raise PredicateError(self.text, self.space(), expected, found)
+
+
+_KINDS: Final = {"string": "the text", "number": "the number", "bool": "the boolean"}
+
+
+def _wanted(declared: str | None, operator: str) -> str:
+    """What kind of constant an operator and a declared type ask for."""
+    if operator in TEXT_ONLY or declared == "string":
+        return "a text"
+    if declared == "bool":
+        return "a number or a text" if operator in ORDERED else "true or false"
+    if declared is not None:
+        return "a number"
+    return "a number or a text" if operator in ORDERED else "a value"
+
+
+# Writing
+
+
+def write(expression: Expression) -> str:
+    """The canonical text of an expression."""
+    match expression:
+        case Constraint():
+            return write_constraint(expression)
+        case Not(part):
+            return f"not ({write(part)})"
+        case And(parts):
+            if not parts:
+                return "true"
+            return " and ".join(
+                f"({write(part)})" if isinstance(part, Or) and part.parts else write(part)
+                for part in parts
+            )
+        case Or(parts):
+            return " or ".join(map(write, parts)) if parts else "false"
+
+
+def write_constraint(constraint: Constraint) -> str:
+    """The canonical text of one constraint."""
+    name, operator, kind, negated, operand = constraint
+    head = "not " if negated else ""
+    if operator == "exists":
+        return f"{head}exists {'' if kind == 'any' else kind + ' '}{write_name(name)}"
+    if kind in ("int", "real"):
+        head += kind + " "
+    return f"{head}{write_name(name)} {operator} {_write_operand(operator, operand)}"
+
+
+def _write_operand(operator: str, operand: Operand) -> str:
+    if operator in ("like", "ilike"):
+        return _write_pattern(str(operand))
+    if operator == "between":
+        assert isinstance(operand, tuple)
+        low, high = operand
+        return f"{write_value(low)} and {write_value(high)}"
+    if isinstance(operand, tuple):
+        return f"({', '.join(map(write_value, operand))})"
+    assert operand is not None
+    return write_value(operand)
+
+
+def _write_pattern(pattern: str) -> str:
+    if "\\%" in pattern.replace("\\\\", "") or "\\_" in pattern.replace("\\\\", ""):
+        return f"{write_value(pattern)} escape '\\'"
+    return write_value(pattern.replace("\\\\", "\\"))
+
+
+def write_value(value: Scalar) -> str:
+    """A constant as it is written in a predicate."""
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def write_name(name: str) -> str:
+    """A name, in double quotes where it needs them."""
+    plain = _PLAIN_NAME.fullmatch(name)
+    if plain is not None and name.lower() not in KEYWORDS:
+        return name
+    return '"' + name.replace('"', '""') + '"'

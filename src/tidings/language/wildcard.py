@@ -1,0 +1,115 @@
+r"""Patterns of `like`: `%` stands for any text, `_` for any one character.
+
+A pattern is held as text in which a backslash makes the next `%`, `_` or backslash a plain
+character; `literal ESCAPE c` of the text form is rewritten to that on reading. Matching is linear
+in the text for every pattern, because what is not a plain prefix, suffix or substring test runs on
+RE2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tidings.language.folding import fold
+
+ONE: Final = 1
+MANY: Final = 2
+Token = str | int  # a character, ONE or MANY
+
+
+def tokens(pattern: str) -> list[Token]:
+    """The pattern as characters, ONE and MANY, with runs of wildcards in one order.
+
+    >>> tokens("a%_%b")
+    ['a', 1, 2, 'b']
+    """
+    result: list[Token] = []
+    many = False
+    characters = iter(pattern)
+    for character in characters:
+        if character == "%":
+            many = True
+        elif character == "_":
+            result.append(ONE)  # before the MANY of its run: the order does not matter
+        else:
+            if many:
+                result.append(MANY)
+                many = False
+            result.append(next(characters, "\\") if character == "\\" else character)
+    if many:
+        result.append(MANY)
+    return result
+
+
+def pattern_of(parts: list[Token]) -> str:
+    """The pattern's text for tokens, the inverse of `tokens`."""
+    return "".join(
+        "%" if part == MANY else "_" if part == ONE else escape(str(part)) for part in parts
+    )
+
+
+def escape(literal: str) -> str:
+    """The pattern that only this text matches."""
+    return literal.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def read_escape(pattern: str, escape_character: str) -> str | None:
+    """Rewrite a pattern that has its own escape character; None where that is misplaced."""
+    result = []
+    characters = iter(pattern)
+    for character in characters:
+        if character == escape_character:
+            following = next(characters, None)
+            if following not in ("%", "_", escape_character):
+                return None
+            result.append(escape(following))
+        elif character == "\\":
+            result.append("\\\\")
+        else:
+            result.append(character)
+    return "".join(result)
+
+
+def matcher(pattern: str, ignore_case: bool) -> Callable[[str], bool]:
+    """A function that tells whether a whole text fits the pattern."""
+    parts = tokens(fold(pattern) if ignore_case else pattern)
+    expression = "".join(
+        ".*" if part == MANY else "." if part == ONE else _quote(str(part)) for part in parts
+    )
+    search = regex(f"(?s)\\A{expression}\\z", ignore_case=False)
+    if ignore_case:
+        return lambda text: search(fold(text))
+    return search
+
+
+def regex(expression: str, ignore_case: bool) -> Callable[[str], bool]:
+    """A function that tells whether a regular expression (RE2) is found in a text."""
+    import re2  # here, so that `import tidings` stays light
+
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not ignore_case
+    options.never_capture = True
+    options.max_mem = MAX_REGEX_MEMORY
+    try:
+        search = re2.compile(expression, options).search
+    except re2.error as error:
+        reason = error.args[0]
+        text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise RegexError(text) from None
+    return lambda text: search(text) is not None
+
+
+MAX_REGEX_MEMORY: Final = 1024 * 1024  # bytes RE2 may use for one expression, program and cache
+
+
+class RegexError(ValueError):
+    """RE2 does not accept the expression; the message is its own."""
+
+
+def _quote(character: str) -> str:
+    """One character as a regular expression."""
+    if character.isalnum() or character == "_" or ord(character) > 127:
+        return character
+    return f"\\x{ord(character):02x}"

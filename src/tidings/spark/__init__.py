@@ -1,0 +1,1 @@
+"""The data pipeline: matching events and subscriptions on Spark."""

@@ -1,0 +1,93 @@
+"""What all tests share: the seed, the profiles of Hypothesis, and golden files.
+
+Every run has one seed, and its header names it. TIDINGS_SEED sets it; TIDINGS_PROFILE=thorough
+tries far more examples; TIDINGS_GOLDEN=rewrite writes the golden files instead of comparing.
+"""
+
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+GOLDEN = Path(__file__).parent / "golden"
+EXAMPLES_BY_PROFILE = {"default": 100, "thorough": 5000}
+
+for _name, _examples in EXAMPLES_BY_PROFILE.items():
+    settings.register_profile(
+        _name,
+        # Written out although some are defaults: Hypothesis has other defaults where CI is set.
+        derandomize=False,
+        print_blob=True,
+        max_examples=_examples,
+        # Nothing here may depend on how fast the machine is.
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the profile, and the seed unless the command line has done so."""
+    profile = os.environ.get("TIDINGS_PROFILE") or "default"
+    if profile not in EXAMPLES_BY_PROFILE:
+        known = ", ".join(EXAMPLES_BY_PROFILE)
+        raise pytest.UsageError(f"TIDINGS_PROFILE={profile}: the profiles are {known}")
+    settings.load_profile(profile)
+
+    # This comes before Hypothesis's plugin reads the option. The processes of pytest-xdist get
+    # the options of the one that starts them, so they find the seed set.
+    if config.getoption("hypothesis_seed") is None:
+        seed = os.environ.get("TIDINGS_SEED") or str(random.SystemRandom().randrange(2**32))
+        if not seed.isdecimal():
+            raise pytest.UsageError(f"TIDINGS_SEED={seed}: the seed is a whole number")
+        config.option.hypothesis_seed = seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say the seed before the tests."""
+    return _replay(config)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say the seed again below the failures, where it is looked for."""
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(_replay(config))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that `make golden` has to run."""
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.golden)
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of this run, for tests that draw without Hypothesis."""
+    return int(request.config.getoption("hypothesis_seed"))
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """Compare a text with the golden file of this name, or write it there."""
+
+    def compare(name: str, text: str) -> None:
+        file = GOLDEN / name
+        if os.environ.get("TIDINGS_GOLDEN") == "rewrite":
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        place = f"tests/golden/{name}"
+        assert file.exists(), f"{place} does not exist; `make golden` writes it"
+        assert text == file.read_text(encoding="utf-8"), f"{place} differs; see `make golden`"
+
+    return compare
+
+
+def _replay(config: pytest.Config) -> str:
+    seed = config.getoption("hypothesis_seed")
+    return f"seed: {seed} (replay with TIDINGS_SEED={seed} make test)"
