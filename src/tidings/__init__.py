@@ -1,7 +1,7 @@
 """Tidings: content-based publish/subscribe for Python and Spark.
 
-A subscription is a predicate on the content of events. `parse` reads one; `Predicate.matches` asks it
-about an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are its algebra.
+A subscription is a predicate on the content of events. `parse` reads one; `Predicate.matches` asks
+it about an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are its algebra.
 """
 
 from tidings.language.errors import EventError, NormalFormError, PredicateError

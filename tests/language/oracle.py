@@ -1,7 +1,7 @@
 """The slow twins: what the language means, written as plainly as possible and nothing else.
 
-`holds` evaluates an expression on an event by the letter of docs/language.md. `attributes` makes the
-small worlds over which covering, overlap and reduction are decided by trying everything.
+`holds` evaluates an expression on an event by the letter of docs/language.md. `attributes` makes
+the small worlds over which covering, overlap and reduction are decided by trying everything.
 """
 
 import re
@@ -25,7 +25,7 @@ KINDS = {
 
 
 def holds(expression: Expression, event: Mapping[str, Any]) -> bool:
-    """Whether an event, already flat and with a list for each attribute, satisfies an expression."""
+    """Whether an event, flat and with a list for each attribute, satisfies an expression."""
     match expression:
         case Constraint():
             values = event.get(expression.name, [])

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tidings.language import wildcard
-from tidings.language.constraint import Constraint
+from tidings.language.constraint import Constraint, simplify
 from tidings.language.expression import Expression, conjoin, disjoin, negate
 
 HOSTILE_NUMBERS: list[int | float] = [
@@ -14,7 +14,8 @@ HOSTILE_NUMBERS: list[int | float] = [
 ]  # fmt: skip
 HOSTILE_TEXTS = [
     "", "a", "b", "ab", "ba", "aa", "abc", "A", "aB", "ß", "ẞ", "k", "\u212a", "σ", "ς", "Σ",
-    "\0", "a\0", "\U0001f600", "a\U0001f600", "\U0010ffff", "\ud7ff", "\ue000", "%", "_", "a%", "\\", "'",
+    "\0", "a\0", "\U0001f600", "a\U0001f600", "\U0010ffff", "\ud7ff", "\ue000",
+    "%", "_", "a%", "\\", "'",
 ]  # fmt: skip
 NAMES = ["x", "y", "z"]
 
@@ -102,6 +103,16 @@ def constraints(
             )
         )
     return st.one_of(choices)
+
+
+def simplified(leaves: st.SearchStrategy[Constraint]) -> st.SearchStrategy[Constraint]:
+    """The constraints as the algebra has them; those with an empty set left out."""
+
+    def keep(constraint: Constraint) -> Constraint:
+        simple = simplify(constraint)
+        return constraint if simple is None else simple
+
+    return leaves.filter(lambda c: simplify(c) is not None).map(keep)
 
 
 def expressions(

@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import date
 from typing import Any
 
 import pytest
@@ -131,9 +132,7 @@ def test_what_is_no_event_is_said_to_be_none(event: Any, message: str) -> None:
 
 
 def test_a_value_of_a_foreign_type_is_named_when_it_is_looked_at() -> None:
-    with pytest.raises(EventError, match="attribute 'when': .* found date"):
-        from datetime import date
-
+    with pytest.raises(EventError, match=r"attribute 'when': .* found date"):
         parse("when > 5").matches({"when": date(2026, 1, 1)})
     assert parse("x = 1").matches({"x": 1, "when": object()})
 

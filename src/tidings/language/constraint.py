@@ -165,6 +165,8 @@ def simplify(constraint: Constraint) -> Constraint | None:
     rewrite = _REWRITES.get(constraint.operator)
     if constraint.type == "int":
         return _simplify_int(constraint)
+    if constraint.type == "real" and not _some_real(constraint):
+        return None
     return constraint if rewrite is None else rewrite(constraint)
 
 
@@ -283,6 +285,30 @@ def _simplify_int(constraint: Constraint) -> Constraint | None:
             first = whole_operand + 1 if operator == ">" else math.ceil(operand)
             simpler = constraint._replace(operator=">=", operand=first)
     return constraint if simpler is not None and not _fits(simpler.operand) else simpler
+
+
+def _some_real(constraint: Constraint) -> bool:
+    """Whether a double lies in the set: an integer past 2^53 need not be one."""
+    operand: Any = constraint.operand
+    match constraint.operator:
+        case "=":
+            return bool(next_double(operand, above=True) <= operand)
+        case "in":
+            return any(next_double(value, above=True) <= value for value in operand)
+        case "between":
+            return bool(next_double(operand[0], above=True) <= operand[1])
+        case _:
+            return True
+
+
+def next_double(bound: int | float, above: bool) -> float:
+    """The double next to a number that need not be one: not below it, or not above it."""
+    near = float(bound)
+    if above and near < bound:
+        return math.nextafter(near, math.inf)
+    if not above and near > bound:
+        return math.nextafter(near, -math.inf)
+    return near
 
 
 def _fits(operand: Operand) -> bool:

@@ -43,7 +43,7 @@ class PredicateError(ValueError):
     @property
     def caret(self) -> str:
         """The line of the text, cut to a window, with a caret under the place."""
-        line = self.text.splitlines()[self.line - 1] if self.text.splitlines() else ""
+        line = self.text.split("\n")[self.line - 1]
         offset = self.column - 1
         first = max(0, min(offset - _WINDOW // 2, len(line) - _WINDOW))
         shown = "".join(c if c.isprintable() else " " for c in line[first : first + _WINDOW])

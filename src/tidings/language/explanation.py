@@ -128,8 +128,8 @@ class Explanation:
           constraint has `kind` ("constraint"), `text`, `name`, `holds` and `why`. `holds` is null
           where the event has a value of a type that events do not have.
         - `normal_form`: `max_filters` (the bound), `past_bound`, `filters` (null past the bound;
-          each with `text`, `holds`, `failing`, `constraints`), `nearest` (number of a filter from 0,
-          or null), `missing` (constraints of the nearest filter that do not hold, as in the tree)
+          each with `text`, `holds`, `failing`, `constraints`), `nearest` (number of a filter from
+          0, or null), `missing` (its constraints that do not hold, as in the tree)
         """
         filters = self.filters
         return {

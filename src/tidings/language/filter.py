@@ -28,9 +28,10 @@ MAX_COMPARED: Final = 64  # constraints of one filter on one attribute compared 
 
 
 class Filter(tuple[Constraint, ...]):
-    """A conjunction in normal form: constraints simplified, sorted, none redundant, satisfiable.
+    """A conjunction in normal form: constraints simplified, sorted, none evidently redundant.
 
-    With no constraint it holds for every event.
+    Evidently impossible ones do not come up; `possible` looks closer. With no constraint it holds
+    for every event.
     """
 
     __slots__ = ()
@@ -51,8 +52,14 @@ class Filter(tuple[Constraint, ...]):
         for constraint in self:
             same = theirs.get(constraint.name)
             if same is None or not implied(constraint, same, lists):
-                return False
+                return not other.possible(lists)
         return True
+
+    def possible(self, lists: bool = True) -> bool:
+        """Whether some event may satisfy the filter. No is certain."""
+        return not any(
+            len(same) > 1 and unsatisfiable(same, lists) for same in by_name(self).values()
+        )
 
     def intersects(self, other: Filter, lists: bool = True) -> bool:
         """Whether some event may satisfy both. No is certain."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings.language import expression as ex
 from tidings.language import text as tx
@@ -19,6 +19,9 @@ from tidings.language.errors import NormalFormError, PredicateError
 from tidings.language.event import read
 from tidings.language.filter import Filter, normalise
 from tidings.language.reduction import Coverings, absorb, reduce_filters
+
+if TYPE_CHECKING:
+    from tidings.language.explanation import Explanation
 
 MAX_FILTERS: Final = 4_096
 _MANY: Final = 8  # filters from which an index pays
@@ -92,7 +95,7 @@ class Predicate:
         if len(mine) < _MANY or len(theirs) < _MANY:
             return all(any(f.covers(g, lists) for f in mine) for g in theirs)
         index = Coverings(mine, lists)
-        return all(index.find(g) is not None for g in theirs)
+        return all(index.find(g) is not None or not g.possible(lists) for g in theirs)
 
     def intersects(self, other: Predicate, lists: bool = True) -> bool:
         """Whether some event may match both. May say yes when unsure, never no when wrong.
@@ -113,6 +116,14 @@ class Predicate:
         x in (1, 2) or x >= 3
         """
         return Predicate.of(reduce_filters(self.filters, merge, lists), self.max_filters)
+
+    def explain(
+        self, event: Mapping[str, Any] | bytes | bytearray | memoryview | str
+    ) -> Explanation:
+        """Why the event matches or does not: for every constraint whether it holds, and why."""
+        from tidings.language.explanation import explain  # here: it needs this file
+
+        return explain(self, event)
 
     # Combination
 

@@ -96,8 +96,7 @@ class Coverings:
                     children = self._equalities(node, steps[place], same)
                 else:
                     children = self._others(node, steps[place], same)
-                for child in children:
-                    pending.append((child, place + 1))
+                pending.extend((child, place + 1) for child in children)
         return None
 
     def _equalities(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:

@@ -18,7 +18,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from tidings.language.constraint import ACCEPTS, TESTS, TEXT_ONLY, Constraint, Operand
+from tidings.language.constraint import (
+    ACCEPTS,
+    TESTS,
+    TEXT_ONLY,
+    Constraint,
+    Operand,
+    next_double,
+)
 from tidings.language.strings import no_text
 
 
@@ -63,7 +70,7 @@ def surely_empty(
 
 
 def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
-    """Whether surely every scalar in the first set lies in the second.
+    """Whether surely every scalar in the first set lies in the second; both are simplified.
 
     The same as `surely_empty([part], [whole])`, with a short way for the usual operators, because
     the reduction of large disjunctions asks little else.
@@ -311,7 +318,7 @@ def _first(bound: Any, kind: type) -> Any:
         return bound
     if kind is int:
         return math.ceil(bound)
-    return _order(_double(bound, above=True))
+    return _order(next_double(bound, above=True))
 
 
 def _after(bound: Any, kind: type) -> Any:
@@ -320,17 +327,7 @@ def _after(bound: Any, kind: type) -> Any:
         return bound + "\0"
     if kind is int:
         return math.floor(bound) + 1
-    return _order(_double(bound, above=False)) + 1
-
-
-def _double(bound: int | float, above: bool) -> float:
-    """The double next to a number that need not be one: not below it, or not above it."""
-    near = float(bound)
-    if above and near < bound:
-        return math.nextafter(near, INFINITY)
-    if not above and near > bound:
-        return math.nextafter(near, -INFINITY)
-    return near
+    return _order(next_double(bound, above=False)) + 1
 
 
 def _order(real: float) -> int:

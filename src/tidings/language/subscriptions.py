@@ -2,9 +2,9 @@
 
 A file is read as a stream and never held whole (but for its ids, to find duplicates). What is wrong
 with one subscription makes it a `BadSubscription` and reading goes on; what is wrong with the file
-raises `SubscriptionFileError`. A format is two functions and a row in `FORMATS`: `read` turns lines of
-bytes into records, `column` says where in a line of the file a mistake in a predicate stands. Ids,
-duplicates and predicates are judged in one place, after them.
+raises `SubscriptionFileError`. A format is two functions and a row in `FORMATS`: `read` turns lines
+of bytes into records, `column` says where in a line of the file a mistake in a predicate stands.
+Ids, duplicates and predicates are judged in one place, after them.
 
 CSV is taken apart here and not by the `csv` module: that one has a single limit on fields for the
 whole process, does not say where a field begins, takes `"a b" = 3` for `a b = 3`, and loses the
@@ -32,7 +32,7 @@ Id = str | int
 
 MAX_RECORD_BYTES: Final = 8 * 1024 * 1024  # of a line, and of a CSV record that spans lines
 MAX_ID: Final = 1_024  # characters
-MAX_TEXT_KEPT: Final = 1_000  # characters of a bad line
+MAX_TEXT_KEPT: Final = 1_000  # characters of a bad line or predicate
 
 _BOM: Final = b"\xef\xbb\xbf"
 _GZIP: Final = b"\x1f\x8b"  # no text in UTF-8 begins like this
@@ -51,10 +51,10 @@ class BadSubscription:
     """A subscription that cannot be taken, and where and why.
 
     `line` counts from 1 and is where the record begins, also where a CSV record spans lines.
-    `column` counts characters from 1 in that line of the file, not in the predicate; it is None where
-    the mistake has no place, or stands on a later line of the record. `text` is the predicate where
-    that is what is wrong, else the beginning of the line. `error` is the predicate's own, with the
-    line and column in the predicate.
+    `column` counts characters from 1 in that line of the file, not in the predicate; it is None
+    where the mistake has no place, or stands on a later line of the record. `text` is the predicate
+    where there is one, else the line, and only its beginning if it is long. `error` is the
+    predicate's own, with the whole text, and the line and column in it.
     """
 
     file: str
@@ -97,8 +97,8 @@ def read_subscriptions(
 
     - `csv`: a header with the columns `id` and `predicate`, in any order among others. Every record
       has as many fields as the header; empty lines are skipped.
-    - `jsonl`: on each line `{"id": …, "predicate": "…"}`, perhaps among other fields. The id is text
-      or a 64-bit integer, and `7` is another id than `"7"`. Empty lines are skipped.
+    - `jsonl`: on each line `{"id": …, "predicate": "…"}`, perhaps among other fields. The id is
+      text or a 64-bit integer, and `7` is another id than `"7"`. Empty lines are skipped.
     - `text`: on each line an id, white space, a predicate. Empty lines and those that begin with
       `#` are skipped.
 
@@ -132,7 +132,7 @@ def read_subscriptions(
             except PredicateError as error:
                 column = form.column(origin, error)
                 expected, found = error.expected, error.found
-                yield BadSubscription(file, line, column, id, expected, found, text, error)
+                yield BadSubscription(file, line, column, id, expected, found, _kept(text), error)
                 continue
             yield Subscription(id, predicate, line)
 
@@ -292,13 +292,14 @@ class _Format(NamedTuple):
 
 def _read_text(lines: _Lines) -> Iterator[_Record | BadSubscription]:
     for raw in lines:
+        bad = None
         try:
             text = raw.decode()
         except UnicodeDecodeError:
-            text = ""
-        if not text or len(raw) > MAX_RECORD_BYTES:
             bad = lines.unreadable(lines.number, raw)
-            assert bad is not None
+        if len(raw) > MAX_RECORD_BYTES:
+            bad = lines.unreadable(lines.number, raw)
+        if bad is not None:
             yield bad
             continue
         parts = text.split(None, 1)
@@ -330,17 +331,17 @@ def _read_jsonl(lines: _Lines) -> Iterator[_Record | BadSubscription]:
     for raw in lines:
         try:
             row = decode(raw)
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
             if raw.strip():
-                yield _bad_json(lines, raw, error)
+                yield _bad_json(lines, raw)
             continue
         if len(raw) > MAX_RECORD_BYTES:  # and white space from where it was cut
-            yield _bad_json(lines, raw, ValueError())
+            yield _bad_json(lines, raw)
             continue
         yield lines.number, row.id, row.predicate, raw
 
 
-def _bad_json(lines: _Lines, raw: bytes, error: Exception) -> BadSubscription:
+def _bad_json(lines: _Lines, raw: bytes) -> BadSubscription:
     """What is wrong with a line that did not decode."""
     import msgspec
 
@@ -348,14 +349,13 @@ def _bad_json(lines: _Lines, raw: bytes, error: Exception) -> BadSubscription:
     unreadable = lines.unreadable(number, raw)
     if unreadable is not None:
         return unreadable
-    if not isinstance(error, msgspec.ValidationError):  # its class says: JSON, but not ours
-        place = re.search(r" \(byte (\d+)\)", str(error))
-        at = int(place[1]) if place is not None else len(raw.rstrip())
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError) as error:
         found = "nesting too deep" if isinstance(error, RecursionError) else str(error)
         found = re.sub(r"JSON is malformed: | \(byte \d+\)", "", found)
         found = found.replace("Input data was truncated", "the end of the line")
-        return lines.bad(number, raw, "JSON", found, len(raw[:at].decode("utf-8", "ignore")) + 1)
-    value = msgspec.json.decode(raw)
+        return lines.bad(number, raw, "JSON", found, json_position(raw, str(error)) + 1)
     if not isinstance(value, dict):
         return lines.bad(number, raw, "a JSON object", _JSON_KINDS[type(value)])
     id = value.get("id") if type(value.get("id")) in (str, int) else None
@@ -369,6 +369,20 @@ def _bad_json(lines: _Lines, raw: bytes, error: Exception) -> BadSubscription:
     else:
         wanted, kind = 'text as "predicate"', _JSON_KINDS[type(value["predicate"])]
     return lines.bad(number, raw, wanted, kind, id=id)
+
+
+def json_position(raw: bytes, message: str) -> int:
+    """The character, from 0, that msgspec means by the byte in its message; the end if it has none.
+
+    >>> json_position('{"ü": 1,}'.encode(), "JSON is malformed: … (byte 9)")
+    8
+    """
+    place = re.search(r"\(byte (\d+)\)", message)
+    if place is None:
+        return len(raw.rstrip().decode("utf-8", "replace"))
+    # What trails is named by the byte after its first.
+    at = int(place[1]) - ("trailing characters" in message)
+    return len(raw[:at].decode("utf-8", "ignore"))
 
 
 _JSON_KINDS: Final[dict[type, str]] = {
@@ -527,7 +541,7 @@ def _read_csv(lines: _Lines) -> Iterator[_Record | BadSubscription]:
         if isinstance(row, BadSubscription):
             yield row
             continue
-        line, raw, fields, places = row
+        line, raw, fields, _ = row
         if len(fields) == width:
             yield line, fields[id_at], fields[predicate_at], (row, predicate_at)
             continue

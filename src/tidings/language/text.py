@@ -10,6 +10,7 @@ the same as `e`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from sys import intern
 from typing import Final, NoReturn
 
@@ -71,8 +72,14 @@ _USUAL: Final = re.compile(
     rf"(?:'([^']*)'(?!')|({_NUMBER}))\s*(and\b)?",
     re.IGNORECASE,
 )
+# The other usual one: name and an operator that is a word, its operand not yet read.
+_WORDED: Final = re.compile(
+    rf"\s*({_NAME})\s+(not\s+)?({'|'.join(sorted(_WORD_OPERATORS, reverse=True))})\b", re.IGNORECASE
+)
+_TEXTS: Final = re.compile(r"\s*\(\s*'[^']*'(?:\s*,\s*'[^']*')*\s*\)")
+_INTEGERS: Final = re.compile(r"\s*\(\s*[+-]?[0-9]{1,18}(?:\s*,\s*[+-]?[0-9]{1,18})*\s*\)")
 _SPACE: Final = re.compile(r"\s*")
-_WORD: Final = re.compile(r"[^\W\d]\w*")
+_WORD: Final = re.compile(r"\s*([^\W\d]\w*)?")
 _PLAIN_NAME: Final = re.compile(_NAME)
 _QUOTED_NAME: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"')
 _OPERATOR: Final = re.compile(rf"[iI]?(?:{_SYMBOLS})")
@@ -130,7 +137,7 @@ class _Reader:
             usual = _USUAL.match(self.text, self.position)
             constraint = None if usual is None else self.usual(*usual.group(1, 2, 3, 4))
             if usual is None or constraint is None:
-                parts.append(self.negation())
+                parts.append(self.usual_worded() or self.negation())
                 if not self.takes("and"):
                     break
             else:
@@ -192,6 +199,15 @@ class _Reader:
             operator = "!="
         return Constraint(intern(name), operator, "number", False, operand)
 
+    def usual_worded(self) -> Expression | None:
+        """A constraint whose operator is a word, or None to go the long way."""
+        head = _WORDED.match(self.text, self.position)
+        if head is None or head[1].lower() in KEYWORDS or len(head[1]) > MAX_NAME:
+            return None
+        self.position = head.end()
+        expression = self.worded(None, intern(head[1]), head[3].lower())
+        return expression if head[2] is None else negate(expression)
+
     def presence(self) -> Expression:
         parenthesis = self.takes_symbol("(")
         declared, name = self.typed_name()
@@ -250,6 +266,10 @@ class _Reader:
 
     def members(self, declared: str | None, name: str, operator: str) -> Expression:
         """The list of `in`. Types may mix: then it is one list a type, joined by or."""
+        if declared is None:
+            simple = self.simple_members(name, operator)
+            if simple is not None:
+                return simple
         if not self.takes_symbol("("):
             self.fail("( and a list of values")
         values: dict[str, set[Scalar]] = {}
@@ -264,6 +284,26 @@ class _Reader:
             Constraint(name, operator, found, False, tuple(sorted(members)))
             for found, members in values.items()
         )
+
+    def simple_members(self, name: str, operator: str) -> Constraint | None:
+        """A list of nothing but plain texts, or small integers: the usual one, and often long."""
+        values: Iterable[Scalar]
+        listed = _TEXTS.match(self.text, self.position)
+        kind = "string"
+        if listed is not None:
+            values = listed[0].split("'")[1::2]
+        else:
+            listed = _INTEGERS.match(self.text, self.position) if operator == "in" else None
+            if listed is None:
+                return None
+            kind = "number"
+            values = map(int, listed[0].strip()[1:-1].split(","))
+        members = sorted(set(values))
+        self.constants += listed[0].count(",") + 1
+        if self.constants > MAX_CONSTANTS:
+            self.fail(f"at most {MAX_CONSTANTS} constants in one predicate", "more")
+        self.position = listed.end()
+        return Constraint(name, operator, kind, False, tuple(members))
 
     def pattern(self, literal: str) -> str:
         """The pattern of `like`, with its escape clause where there is one."""
@@ -379,8 +419,14 @@ class _Reader:
 
     def word(self) -> str:
         """The word ahead, not yet taken; empty where there is none."""
-        match = _WORD.match(self.text, self.space())
-        return "" if match is None else match[0]
+        match = _WORD.match(self.text, self.position)
+        assert match is not None
+        word = match[1]
+        if word is None:
+            self.position = match.end()
+            return ""
+        self.position = match.start(1)
+        return word
 
     def takes(self, keyword: str) -> bool:
         """Take a keyword if it is next."""

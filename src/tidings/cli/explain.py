@@ -1,0 +1,94 @@
+"""`tidings explain`: why does this event match this predicate, or not?"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Annotated
+
+import typer
+
+from tidings.cli.terminal import colour, complain, write
+
+
+def explain(
+    predicate: Annotated[str, typer.Argument(metavar="PREDICATE", help="The predicate's text.")],
+    event: Annotated[
+        str,
+        typer.Option(
+            metavar="JSON", help="The event as a JSON object; @FILE reads a file, - standard input."
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
+) -> int:
+    """Explain why an event matches a predicate, or why it does not.
+
+    Shows the verdict on every constraint, the predicate's canonical text, its normal form, and what
+    is missing for the nearest filter of that.
+
+    Exits with 0 whether the event matches or not, 1 if the predicate or the event is wrong, 2 if
+    the event cannot be read.
+
+    \b
+    Example:
+      tidings explain "class = 'alert' and severity > 2" --event '{"class": "alert", "severity": 1}'
+    """
+    from tidings.language.errors import EventError, PredicateError
+    from tidings.language.explanation import explain as explained
+    from tidings.language.explanation import printable
+    from tidings.language.predicate import parse
+
+    try:
+        text = _event_text(event)
+    except OSError as error:
+        complain(f"tidings explain: {printable(str(error))} (--event @FILE reads a file)")
+        return 2
+    try:
+        explanation = explained(parse(predicate), text)
+    except PredicateError as error:
+        complain(f"tidings explain: bad predicate: {printable(error.summary)}")
+        for line in error.caret.splitlines():
+            complain(printable(line))
+        return 1
+    except EventError as error:
+        complain(f"tidings explain: bad event: {printable(str(error))}")
+        for line in _caret(text, str(error)):
+            complain(printable(line))
+        return 1
+    if as_json:
+        write(json.dumps(explanation.as_dict()))
+        return 0
+    for line in str(explanation).splitlines():
+        mark = re.match(r" *([✓✗])", line)
+        write(_coloured(line, mark[1], mark.end()) if mark else line)
+    return 0
+
+
+def _event_text(event: str) -> bytes:
+    """The bytes of the event: given, or in a file, or on standard input."""
+    from tidings.language.event import MAX_EVENT_BYTES
+
+    if event == "-":
+        return sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)
+    if event.startswith("@"):
+        with open(event[1:], "rb") as file:
+            return file.read(MAX_EVENT_BYTES + 1)
+    return event.encode("utf-8", "surrogateescape")
+
+
+def _caret(text: bytes, message: str) -> list[str]:
+    """The place in the JSON text, where the message is about one."""
+    from tidings.language.errors import PredicateError
+    from tidings.language.subscriptions import json_position
+
+    if "malformed" not in message and "truncated" not in message:
+        return []
+    # An event's text, shown the way a predicate's is.
+    shown = text.rstrip().decode("utf-8", "replace")
+    error = PredicateError(shown, json_position(text, message), "JSON", "none")
+    return error.caret.splitlines()
+
+
+def _coloured(line: str, mark: str, end: int) -> str:
+    return line[: end - 1] + colour(mark, {"✓": "green", "✗": "red"}[mark]) + line[end:]

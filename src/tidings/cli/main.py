@@ -1,0 +1,103 @@
+"""The command `tidings`: its commands put together, and what becomes of errors.
+
+A command is a function that returns its exit code: 0 all is well, 1 the user's data is not, 2 the
+command could not be carried out. Every error is one line on standard error that ends in a hint;
+`--debug` shows the trace instead. What a command needs is imported when it runs: help is fast.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from itertools import takewhile
+from typing import Annotated
+
+import typer
+
+from tidings.cli.check import check
+from tidings.cli.explain import explain
+from tidings.cli.terminal import OutputClosed, complain, write
+
+INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
+OUTPUT_CLOSED = 141
+BUG = 70  # EX_SOFTWARE of sysexits
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+
+
+@app.callback(invoke_without_command=True)
+def tidings(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traces of errors.")] = False,
+) -> int:
+    """Content-based publish/subscribe: a subscription is a predicate on the content of events.
+
+    \b
+    Example:
+      tidings explain "severity > 2" --event '{"severity": 3}'
+    """
+    if version:
+        from importlib.metadata import PackageNotFoundError
+        from importlib.metadata import version as installed
+
+        try:
+            write(f"tidings {installed('tidings')}")
+        except PackageNotFoundError:
+            write("tidings (not installed, run from its source)")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        write(context.get_help())
+    return 0
+
+
+app.command()(check)
+app.command()(explain)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code; the entry of the console script."""
+    given = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), given)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # show what an encoding lacks, rather than fail
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = app(given, prog_name="tidings", standalone_mode=False)
+        sys.stdout.flush()
+    except (OutputClosed, BrokenPipeError):
+        # Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OUTPUT_CLOSED
+    except (KeyboardInterrupt, typer.Abort):
+        complain("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        return _report(error)
+    return code if isinstance(code, int) else 0
+
+
+def _report(error: Exception) -> int:
+    """One line for an error, and the exit code."""
+    from tidings.language.explanation import printable
+
+    # Mistakes in the command line. Typer brings a Click of its own or takes the installed one; this
+    # way it is the class of whichever it is.
+    if isinstance(error, typer.BadParameter.__bases__):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "tidings"
+        message = printable(" ".join(error.format_message().split())).rstrip(".")  # type: ignore[attr-defined]
+        complain(f"{command}: {message} (see {command} --help)")
+        return 2
+    if isinstance(error, OSError):
+        complain(f"tidings: {printable(str(error))} (--debug shows where)")
+        return 2
+    summary = " ".join(f"{type(error).__name__}: {error}".split())
+    complain(f"tidings: a bug of Tidings: {printable(summary)} (tidings --debug shows the trace)")
+    return BUG
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""What commands write: colours only on a terminal, and nothing of a user's text that steers it.
+
+Every line that a command writes goes through here. Text is written as it is, never read as markup;
+who passes text of a user's cleans it with `printable` first.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+
+class OutputClosed(Exception):
+    """Whoever read our output has gone away, as `head` does; there is nobody left to tell."""
+
+
+def write(line: str) -> None:
+    """One line on standard output."""
+    _write(sys.stdout, line)
+
+
+def complain(line: str) -> None:
+    """One line on standard error."""
+    _write(sys.stderr, line)
+
+
+def colour(text: str, name: str) -> str:
+    """The text in a colour (`red`, `green`, `yellow`), if standard output shows it."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m"
+
+
+_COLOURS = {"red": 31, "green": 32, "yellow": 33}
+
+
+def _write(stream: TextIO, line: str) -> None:
+    try:
+        stream.write(line + "\n")
+    except BrokenPipeError:
+        raise OutputClosed from None

@@ -1,0 +1,96 @@
+"""`tidings explain` shows the explanation, and where a predicate or an event is wrong."""
+
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tidings import parse
+from tidings.cli.main import main
+
+PREDICATE = "class = 'alert' and (severity > 2 or device like 'web-%') and not site in ('Oslo')"
+EVENT = '{"class": "alert", "severity": "7", "devices": ["web-1", "web-2"], "site": null}'
+
+
+def test_transcript(capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]) -> None:
+    code = main(["explain", PREDICATE, "--event", EVENT])
+    shown = f"$ tidings explain {PREDICATE!r} --event {EVENT!r}\n"
+    golden("explain.txt", f"{shown}{capsys.readouterr().out}exit code {code}\n")
+
+
+@pytest.mark.parametrize("event", ['{"x": 3}', '{"x": 1}'])
+def test_exit_code_is_0_whether_it_matches_or_not(
+    event: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "x > 2", "--event", event, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == parse("x > 2").explain(event).as_dict()
+
+
+def test_event_comes_from_a_file_or_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "event.json").write_text('{"x": 3}\n')
+    monkeypatch.chdir(tmp_path)
+    assert main(["explain", "x > 2", "--event", "@event.json"]) == 0
+    from_file = capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"x": 3}')))
+    assert main(["explain", "x > 2", "--event", "-"]) == 0
+    assert capsys.readouterr().out == from_file
+    assert from_file.startswith("✓ matches\n")
+
+
+def test_file_that_cannot_be_read_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "x > 2", "--event", "@none.json"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "none.json" in line
+
+
+def test_bad_predicate_is_shown_with_a_caret(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "x > > 2", "--event", "{}"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    first, text, caret = shown.err.splitlines()
+    assert first.startswith("tidings explain: bad predicate: line 1, column 5: expected a number")
+    assert text[caret.index("^")] == ">"
+    assert caret.index("^") == text.rindex(">")
+
+
+@pytest.mark.parametrize(
+    ("event", "place"),
+    [
+        ('{"ü": 1, "y" ?}', "?"),
+        ('{"x": 1} ?', "?"),
+        ('{"x": [1, 2', None),
+        ("", None),
+    ],
+)
+def test_bad_json_is_shown_with_a_caret(
+    event: str, place: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", "x > 2", "--event", event]) == 1
+    first, text, caret = capsys.readouterr().err.splitlines()
+    assert first.startswith("tidings explain: bad event: not JSON: ")
+    assert caret.index("^") == (len(text) if place is None else text.index(place))
+
+
+@pytest.mark.parametrize("event", ["[1]", "7", '{"x": 1e999}', '"\\ud800"', '{"x": "\udcff"}'])
+def test_other_bad_event_exits_with_1(event: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "x > 2", "--event", event]) == 1
+    assert capsys.readouterr().err.startswith("tidings explain: bad event: ")
+
+
+def test_piped_output_is_plain_text() -> None:
+    arguments = ["explain", "x = '[red]\x1b[31m'", "--event", '{"x": "[bold]\\u001b[2J"}']
+    shown = subprocess.run(
+        [sys.executable, "-m", "tidings.cli.main", *arguments],
+        capture_output=True,
+        check=True,
+    ).stdout.decode("utf-8", "replace")
+    assert all(line.isprintable() for line in shown.splitlines())
+    assert "[red]" in shown
+    assert "[bold]" in shown
