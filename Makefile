@@ -36,6 +36,7 @@ check: $(READY)  ## check format, lint, types and layout
 
 bench: $(READY)  ## measure
 	@$(RUN) -m benchmarks.language
+	@$(RUN) -m benchmarks.grammar
 
 # pytest exits with 5 when it selects no test: then there is nothing to rewrite.
 golden: $(READY)  ## rewrite the golden files and show what changed in them

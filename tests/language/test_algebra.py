@@ -293,6 +293,7 @@ def test_absorbing_by_index_equals_comparing_all_pairs(
         ("x matches '^a+$'", "x = 'aaa'", True, True),
         ("true", "x = 1", True, True),
         ("x = 1", "false", True, True),
+        ("false", "x i= '' and not x iin ('', 'A')", True, True),
         ("x = 1 or x = 2", "x = 2", True, True),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 from datetime import date
 from typing import Any
 
@@ -129,6 +130,29 @@ def test_json_is_read() -> None:
 def test_what_is_no_event_is_said_to_be_none(event: Any, message: str) -> None:
     with pytest.raises(EventError, match=message):
         Event(event)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "position"),
+    [
+        ('{"ü": 1,}', "not JSON: trailing comma in object (line 1, column 9)", 8),
+        ('{"ü": 1,\n "😀" ?}', "(line 2, column 6)", 14),
+        ('{"ü": 1', "not JSON: the end of the text came too early (line 1, column 8)", 7),
+        ('{"x": 1e999}', "not JSON: Number out of range", None),
+        ("[1]", "expected a JSON object", None),
+    ],
+)
+def test_malformed_json_is_placed_by_character(
+    text: str, message: str, position: int | None
+) -> None:
+    raw = text.encode()
+    for source in (text, raw, bytearray(raw), memoryview(raw)):
+        with pytest.raises(EventError) as caught:
+            Event(source)
+        assert message in str(caught.value)
+        assert caught.value.position == position
+        copy = pickle.loads(pickle.dumps(caught.value))
+        assert (str(copy), copy.position) == (str(caught.value), position)
 
 
 def test_a_value_of_a_foreign_type_is_named_when_it_is_looked_at() -> None:

@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings import parse
-from tidings.language import subscriptions
+from tidings.language import lines, subscriptions
+from tidings.language.csv_rows import Rows
+from tidings.language.lines import BadLine, Lines
 from tidings.language.subscriptions import (
     BadSubscription,
     Subscription,
@@ -232,7 +234,7 @@ def test_open_quote_costs_only_its_own_line() -> None:
 
 
 def test_long_lines_and_ids_are_bad_and_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(subscriptions, "MAX_RECORD_BYTES", 2000)
+    monkeypatch.setattr(lines, "MAX_RECORD_BYTES", 2000)
     good = {
         "csv": b"good,x = 1\n",
         "jsonl": b'{"id": "good", "predicate": "x = 1"}\n',
@@ -346,8 +348,8 @@ def test_csv_is_taken_apart_like_the_csv_module_does(rows: list[tuple[str, str, 
     writer.writerow(["note", "id", "predicate"])
     writer.writerows(rows)
     data = written.getvalue()
-    lines = subscriptions._Lines(io.BytesIO(data.encode()), "x")
-    found = [row[2] for row in subscriptions._Rows(lines) if not isinstance(row, BadSubscription)]
+    rows_read = Rows(Lines(io.BytesIO(data.encode())))
+    found = [row[2] for row in rows_read if not isinstance(row, BadLine)]
     assert found == list(csv.reader(io.StringIO(data, newline=""), strict=True))
 
 

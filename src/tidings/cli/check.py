@@ -181,7 +181,7 @@ def _count(number: int, what: str) -> str:
 
 def _bad_lines(bad: BadSubscription) -> Iterator[str]:
     """A bad subscription for a person: its place, what is wrong, the text and a caret."""
-    from tidings.language.errors import PredicateError
+    from tidings.language.errors import caret
     from tidings.language.explanation import printable
 
     place = f"{bad.file}:{bad.line}" + (f":{bad.column}" if bad.column is not None else "")
@@ -193,9 +193,7 @@ def _bad_lines(bad: BadSubscription) -> Iterator[str]:
     if bad.error is not None:
         yield from map(printable, bad.error.caret.splitlines())
     elif bad.text.strip():
-        # A mistake of the line, shown the way a mistake of a predicate is.
-        error = PredicateError(bad.text, max(0, (bad.column or 1) - 1), bad.expected, bad.found)
-        shown = error.caret.splitlines()
+        shown = caret(bad.text, (bad.column or 1) - 1).splitlines()
         yield from map(printable, shown if bad.column is not None else shown[:1])
 
 

@@ -34,7 +34,7 @@ def explain(
     Example:
       tidings explain "class = 'alert' and severity > 2" --event '{"class": "alert", "severity": 1}'
     """
-    from tidings.language.errors import EventError, PredicateError
+    from tidings.language.errors import EventError, PredicateError, caret
     from tidings.language.explanation import explain as explained
     from tidings.language.explanation import printable
     from tidings.language.predicate import parse
@@ -53,8 +53,10 @@ def explain(
         return 1
     except EventError as error:
         complain(f"tidings explain: bad event: {printable(str(error))}")
-        for line in _caret(text, str(error)):
-            complain(printable(line))
+        if error.position is not None:
+            shown = text.rstrip().decode("utf-8", "replace")
+            for line in caret(shown, error.position).splitlines():
+                complain(printable(line))
         return 1
     if as_json:
         write(json.dumps(explanation.as_dict()))
@@ -75,19 +77,6 @@ def _event_text(event: str) -> bytes:
         with open(event[1:], "rb") as file:
             return file.read(MAX_EVENT_BYTES + 1)
     return event.encode("utf-8", "surrogateescape")
-
-
-def _caret(text: bytes, message: str) -> list[str]:
-    """The place in the JSON text, where the message is about one."""
-    from tidings.language.errors import PredicateError
-    from tidings.language.subscriptions import json_position
-
-    if "malformed" not in message and "truncated" not in message:
-        return []
-    # An event's text, shown the way a predicate's is.
-    shown = text.rstrip().decode("utf-8", "replace")
-    error = PredicateError(shown, json_position(text, message), "JSON", "none")
-    return error.caret.splitlines()
 
 
 def _coloured(line: str, mark: str, end: int) -> str:

@@ -2,7 +2,7 @@
 
 `PredicateError` is a mistake in a predicate's text, `NormalFormError` a predicate that is fine but
 too large for the operation asked of it, `EventError` an event that is not one. All are
-`ValueError`s.
+`ValueError`s. `caret` draws the place of a mistake, in whatever text it stands.
 """
 
 from __future__ import annotations
@@ -43,14 +43,7 @@ class PredicateError(ValueError):
     @property
     def caret(self) -> str:
         """The line of the text, cut to a window, with a caret under the place."""
-        line = self.text.split("\n")[self.line - 1]
-        offset = self.column - 1
-        first = max(0, min(offset - _WINDOW // 2, len(line) - _WINDOW))
-        shown = "".join(c if c.isprintable() else " " for c in line[first : first + _WINDOW])
-        lead = "… " if first else ""
-        tail = " …" if first + _WINDOW < len(line) else ""
-        width = sum(2 if east_asian_width(c) in "WF" else 1 for c in shown[: offset - first])
-        return f"  {lead}{shown}{tail}\n  {' ' * (len(lead) + width)}^"
+        return caret(self.text, self.position)
 
 
 class NormalFormError(ValueError):
@@ -73,7 +66,32 @@ class NormalFormError(ValueError):
 
 
 class EventError(ValueError):
-    """An event that is not one: malformed JSON, a value of a foreign type, too deep a nesting."""
+    """An event that is not one: malformed JSON, a value of a foreign type, too deep a nesting.
+
+    `position` is the character, from 0, at which JSON text is malformed; None for other mistakes.
+    """
+
+    def __init__(self, message: str, position: int | None = None) -> None:
+        self.position = position
+        super().__init__(message)
+
+
+def caret(text: str, position: int) -> str:
+    """The line of a text in which a position is, cut to a window, with a caret under the place.
+
+    >>> print(caret("x = 1\\nand y ? 2", 12))
+      and y ? 2
+            ^
+    """
+    start = text.rfind("\n", 0, position) + 1
+    line = text[start:].partition("\n")[0]
+    offset = position - start
+    first = max(0, min(offset - _WINDOW // 2, len(line) - _WINDOW))
+    shown = "".join(c if c.isprintable() else " " for c in line[first : first + _WINDOW])
+    lead = "… " if first else ""
+    tail = " …" if first + _WINDOW < len(line) else ""
+    width = sum(2 if east_asian_width(c) in "WF" else 1 for c in shown[: offset - first])
+    return f"  {lead}{shown}{tail}\n  {' ' * (len(lead) + width)}^"
 
 
 def _found(text: str, position: int) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from tidings.language.errors import EventError
+from tidings.language.json_errors import json_position, json_reason
 
 Scalar = str | int | float | bool
 
@@ -62,13 +63,24 @@ def read(source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> Ma
 
     try:
         decoded = msgspec.json.decode(source)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.ValidationError, UnicodeError) as error:
         raise EventError(f"not JSON: {error}") from None
+    except msgspec.MsgspecError as error:
+        raise _malformed(source, str(error)) from None
     except RecursionError:
         raise EventError(f"JSON nested deeper than {MAX_EVENT_DEPTH} levels") from None
     if not isinstance(decoded, dict):
         raise EventError(f"expected a JSON object, found {type(decoded).__name__}")
     return decoded
+
+
+def _malformed(source: bytes | bytearray | memoryview | str, message: str) -> EventError:
+    """The error for JSON text that msgspec could not read to its end."""
+    raw = source.encode() if isinstance(source, str) else bytes(source)
+    position = json_position(raw, message)
+    before = raw.decode("utf-8", "replace")[:position]
+    line, column = before.count("\n") + 1, position - before.rfind("\n")
+    return EventError(f"not JSON: {json_reason(message)} (line {line}, column {column})", position)
 
 
 def lookup(event: Mapping[str, Any], name: str) -> list[Scalar]:

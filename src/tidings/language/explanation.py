@@ -116,9 +116,9 @@ class Explanation:
     missing: tuple[Finding, ...]
 
     @property
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> tuple[Finding, ...]:
         """Every constraint of the expression, in the order written."""
-        return _findings(self.tree)
+        return tuple(_findings(self.tree))
 
     def as_dict(self) -> dict[str, Any]:
         """The explanation as plain values, ready for JSON. The names of the fields stay.

@@ -93,7 +93,9 @@ class Predicate:
         """
         mine, theirs = self.filters, other.filters
         if len(mine) < _MANY or len(theirs) < _MANY:
-            return all(any(f.covers(g, lists) for f in mine) for g in theirs)
+            return all(
+                any(f.covers(g, lists) for f in mine) or not g.possible(lists) for g in theirs
+            )
         index = Coverings(mine, lists)
         return all(index.find(g) is not None or not g.possible(lists) for g in theirs)
 
