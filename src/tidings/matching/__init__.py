@@ -1,0 +1,1 @@
+"""Matching: which subscriptions does this event satisfy?"""

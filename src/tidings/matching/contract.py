@@ -1,0 +1,268 @@
+"""What every matcher is: the contract, the words it uses, and how Arrow rows become events.
+
+A matcher holds subscriptions and answers which of them an event satisfies. Law: the same ids as
+`scan`, in any order, each once. Matchers share this file and nothing else of each other.
+
+A batch is Arrow: a column is an attribute, a struct or a map a record, a list a list, a null an
+absent attribute; or one column holds each event as JSON text. Of a key that a map repeats, the last
+counts, as in JSON. Types that the language does not know (dates, decimals, binary) are a mistake
+only in columns that some subscription asks about.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from tidings.language.errors import EventError, NormalFormError
+from tidings.language.event import read
+from tidings.language.expression import constraints
+from tidings.language.predicate import Predicate
+
+Id = str | int
+EventLike = Mapping[str, Any] | bytes | bytearray | memoryview | str
+Batch: TypeAlias = "pa.Table | pa.RecordBatch"
+
+
+class Stats(NamedTuple):
+    """The size of a table of subscriptions."""
+
+    subscriptions: int
+    filters: int
+    constraints: int
+    bytes: int  # of the index
+
+    @property
+    def bytes_per_constraint(self) -> float:
+        """Bytes of the index for each constraint."""
+        return self.bytes / max(self.constraints, 1)
+
+
+class Matcher(Protocol):
+    """What a row of `MATCHERS` makes. `add` of a known id and `remove` of an unknown one raise."""
+
+    def add(self, id: Id, predicate: Predicate) -> None:
+        """Add a subscription."""
+
+    def remove(self, id: Id) -> None:
+        """Remove a subscription."""
+
+    def match(self, event: EventLike) -> list[Id]:
+        """The ids of the subscriptions that the event satisfies, each once."""
+
+    def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
+        """For each row and each subscription it satisfies: `event` (row number), `subscription`.
+
+        `json` names the column that holds the events as JSON text; without it the columns are the
+        attributes.
+        """
+
+    def stats(self) -> Stats:
+        """How large the table is."""
+
+
+def duplicate(id: Id) -> KeyError:
+    """The error of adding an id that is there."""
+    return KeyError(f"the id {id!r} is in the table already; replace it, or remove it first")
+
+
+def unknown(id: Id) -> KeyError:
+    """The error of removing or asking for an id that is not there."""
+    return KeyError(f"the id {id!r} is not in the table")
+
+
+# Batches
+
+
+def match_rows(
+    match: Callable[[Mapping[str, Any]], Sequence[Id]],
+    subscriptions: Mapping[Id, Predicate],
+    batch: Batch,
+    json: str | None,
+) -> pa.Table:
+    """The pairs of a batch by matching row after row."""
+    rows: list[int] = []
+    ids: list[Id] = []
+    names = names_of(subscriptions.values())
+    for row, event in enumerate(events_of(batch, names, json)):
+        found = match(event)
+        rows.extend(repeat(row, len(found)))
+        ids.extend(found)
+    return pairs_table(rows, ids, subscriptions)
+
+
+def pairs_table(rows: Any, ids: Iterable[Id], held: Iterable[Id] | None = None) -> pa.Table:
+    """Pairs of row number and id as Arrow.
+
+    Ids are int64 where all those held are (if none are named, all those of the pairs), else text,
+    so that every batch of one matcher gives the same type.
+    """
+    listed = list(ids)
+    if all_integers(listed if held is None else held):
+        column = pa.array(listed, pa.int64())
+    else:
+        column = pa.array(map(str, listed), pa.string())
+    return pa.table({"event": pa.array(rows, pa.int64()), "subscription": column})
+
+
+def all_integers(ids: Iterable[Id]) -> bool:
+    """Whether all ids are integers of 64 bit, and there are any."""
+    fits = [type(id) is int and -(2**63) <= id < 2**63 for id in ids]
+    return bool(fits) and all(fits)
+
+
+def names_of(predicates: Iterable[Predicate]) -> set[str]:
+    """The attributes that predicates ask about."""
+    return {c.name for predicate in predicates for c in constraints(predicate.expression)}
+
+
+def events_of(
+    batch: Batch, names: Collection[str] | None = None, json: str | None = None
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of a batch as events, one by one.
+
+    With `names`, the attributes asked about, only the columns that hold them are read, and
+    `EventError` says which of them has a type that the language does not know; without, such a
+    value is found when it is looked at. With `json` the events are read from that column's text; a
+    null there is an event without attributes.
+    """
+    if json is not None:
+        yield from _json_events(batch, json)
+        return
+    schema = batch.schema
+    repeated = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if repeated:
+        raise EventError(f"two columns are named {repeated[0]!r}")
+    if names is not None:
+        kept = [field for field in schema if _below(field.name, names)]
+        for field in kept:
+            check_column(field, names)
+        if not kept:
+            yield from repeat({}, batch.num_rows)
+            return
+        batch = batch.select([field.name for field in kept])
+    for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+        yield from part.to_pylist(maps_as_pydicts="lossy")
+
+
+def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
+    """The events of a column of JSON text."""
+    column = batch.column(name)
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if not (_is_text(kind) or _is_binary(kind)):
+        raise EventError(f"column {name!r}: expected JSON text, found the type {kind}")
+    row = 0
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
+        for text in chunk.to_pylist():
+            try:
+                yield {} if text is None else read(text)
+            except EventError as error:
+                message = f"column {name!r}, row {row}: {error}"
+                raise EventError(message, error.position) from None
+            row += 1
+
+
+def check_column(field: pa.Field, names: Collection[str]) -> None:
+    """Raise `EventError` where names ask for what a column holds in a type of no attribute."""
+    foreign = _foreign(field.type, _below(field.name, names))
+    if foreign is not None:
+        raise EventError(
+            f"column {field.name!r}: expected text, numbers, booleans, lists or records where "
+            f"subscriptions ask, found the type {foreign}; cast it to text or a number"
+        )
+
+
+def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
+    """A type that is no attribute's, where something is asked of it; None where there is none.
+
+    What is asked are names below this place; the empty one means the value that stands here.
+    """
+    types = pa.types
+    if not asked:
+        return None
+    if types.is_struct(kind):
+        fields = (kind.field(i) for i in range(kind.num_fields))
+        found = (_foreign(field.type, _below(field.name, asked)) for field in fields)
+        return next((t for t in found if t is not None), None)
+    if types.is_map(kind):
+        # A key may hold dots itself, so it may end at any dot of a name, or at its end.
+        below = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
+        if any(asked):
+            below.add("")
+            if not _is_text(kind.key_type):
+                return kind
+        return _foreign(kind.item_type, below)
+    if hasattr(kind, "value_type"):  # lists of all sorts, dictionaries, run ends
+        return _foreign(kind.value_type, asked)
+    known = (
+        _is_text(kind)
+        or types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
+    return None if known or "" not in asked else kind
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+
+
+def _below(name: str, asked: Iterable[str]) -> set[str]:
+    """What is asked of a field: the rest of each name that goes through it, empty at its end."""
+    start = len(name) + 1
+    return {other[start:] for other in asked if other == name or other.startswith(name + ".")}
+
+
+# Sizes
+
+
+def stats_of(predicates: Iterable[Predicate], index_bytes: int) -> Stats:
+    """The sizes of predicates beside those of their index.
+
+    One past the bound of the normal form counts as one filter of the constraints written.
+    """
+    subscriptions = filters = total = 0
+    for predicate in predicates:
+        subscriptions += 1
+        try:
+            filters += len(predicate.filters)
+            total += predicate.constraints
+        except NormalFormError:
+            filters += 1
+            total += sum(1 for _ in constraints(predicate.expression))
+    return Stats(subscriptions, filters, total, index_bytes)
+
+
+def bytes_of(*roots: Any) -> int:
+    """The bytes of Python objects and of all that they reach, each once.
+
+    Code, classes and modules are not counted, nor what a library holds outside of Python (the
+    programs of RE2).
+    """
+    seen: set[int] = set()
+    total = 0
+    pending: list[Any] = list(roots)
+    while pending:
+        thing = pending.pop()
+        if id(thing) in seen or isinstance(thing, type | ModuleType | CodeType):
+            continue
+        seen.add(id(thing))
+        total += sys.getsizeof(thing)
+        if isinstance(thing, FunctionType):
+            pending.extend(thing.__closure__ or ())
+        else:
+            pending.extend(gc.get_referents(thing))
+    return total

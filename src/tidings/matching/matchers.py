@@ -1,0 +1,19 @@
+"""The matchers by name. A new one is a file beside this one and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from tidings.matching.contract import Matcher
+from tidings.matching.counting import Counting
+from tidings.matching.scan import Scan
+from tidings.matching.search_tree import SearchTree
+from tidings.matching.table import Table
+
+MATCHERS: Final[dict[str, Callable[..., Matcher]]] = {
+    "scan": Scan,
+    "counting": Counting,
+    "search-tree": SearchTree,
+    "table": Table,
+}

@@ -1,0 +1,878 @@
+"""Compiling filters to a plan: the flat arrays that the kernels read.
+
+Constants are ranked attribute by attribute, so that every comparison becomes an interval of whole
+numbers. Operators that ignore case or look at the end of a text become plain ones on a *derived*
+attribute (folded, reversed), which is computed from the event. What the kernels cannot test (`like`
+with inner wildcards, regular expressions, predicates without a normal form) becomes a question that
+Python answers after the index has pruned.
+
+Every filter is filed under its most selective constraint; the others stand beside it as tests.
+Everything here is done on whole columns at once: a million filters take seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numba import njit
+
+from tidings.language.constraint import Constraint
+from tidings.language.expression import And, Expression, conjoin
+from tidings.language.folding import fold
+from tidings.language.sets import TOP, after_prefix
+from tidings.matching import kernels as k
+
+Array = np.ndarray[Any, Any]
+Whole = np.int32
+
+# Derived attributes, and the mark that their names carry behind a NUL.
+PLAIN, FOLDED, REVERSED, FOLDED_REVERSED = range(4)
+DERIVE: Final[tuple[Callable[[str], str], ...]] = (
+    lambda text: text,
+    fold,
+    lambda text: text[::-1],
+    lambda text: fold(text)[::-1],
+)
+# An operator on texts as a plain one on a derived attribute.
+_DERIVED: Final = {
+    "suffix": (REVERSED, "prefix"),
+    "i=": (FOLDED, "="),
+    "i!=": (FOLDED, "!="),
+    "iin": (FOLDED, "in"),
+    "iprefix": (FOLDED, "prefix"),
+    "isuffix": (FOLDED_REVERSED, "prefix"),
+    "icontains": (FOLDED, "contains"),
+}
+_TYPES: Final = {
+    "number": k.INTEGER | k.REAL,
+    "int": k.INTEGER,
+    "real": k.REAL,
+    "string": k.TEXT,
+    "bool": k.BOOLEAN,
+    "any": 15,
+}
+_QUESTIONS: Final = frozenset({"like", "ilike", "matches", "imatches"})
+
+# Ways to file a filter.
+_BY_TEXT, _BY_NUMBER, _BY_TRUTH, _BY_PREFIX, _BY_GRAM, _BY_PRESENCE = range(6)
+_BY_ORDER, _BY_TEXTS, _BY_NUMBERS, _NO_WAY = range(6, 10)
+
+
+class Plan(NamedTuple):
+    """A compiled table: `whole`, `highs` and `texts` for the kernels, and what Python needs."""
+
+    whole: Array
+    highs: Array
+    texts: Array
+    derived: dict[str, list[tuple[int, str]]]  # attribute: transforms and the names they go under
+    names: dict[str, int]  # name, derived ones too: slot
+    questions: list[Expression]
+    filters: int
+    constraints: int
+    lists: int
+    room: int  # what one event may put out at most
+
+    @property
+    def scratch(self) -> int:
+        """How many numbers a thread needs to work with, besides those for its event."""
+        return 1 + 3 * len(self.names) + self.lists + self.room
+
+    @property
+    def bytes(self) -> int:
+        """The size of the arrays."""
+        return int(self.whole.nbytes + self.highs.nbytes + self.texts.nbytes)
+
+
+class _Tests:
+    """The constraints of all filters, column by column."""
+
+    def __init__(self, count: int) -> None:
+        self.filter = np.zeros(count, np.int64)
+        self.slot = np.zeros(count, np.int64)
+        self.kind = np.zeros(count, np.int64)
+        self.types = np.zeros(count, np.int64)
+        self.negated = np.zeros(count, bool)
+        self.low = np.zeros(count, np.int64)
+        self.high = np.zeros(count, np.int64)
+        self.way = np.full(count, _NO_WAY, np.int64)
+        self.key = np.zeros(count, np.int64)  # what the way files it under
+        self.share = np.full(count, np.inf)  # of events that satisfy it, estimated
+        self.exact = np.zeros(count, bool)  # filed under it, it need not be tested again
+
+
+def derived_name(name: str, transform: int) -> str:
+    """The name of a derived attribute."""
+    return name if transform == PLAIN else f"{name}\0{transform}"
+
+
+def compile_plan(
+    filters: Sequence[Sequence[Constraint]],
+    owners: Array,
+    whole_questions: dict[int, Expression],
+    subscriptions: int,
+) -> Plan:
+    """Compile filters, each owned by the subscription of that number.
+
+    `whole_questions` gives, for a filter that is only a necessary condition, what to ask besides.
+    """
+    sizes = np.fromiter(map(len, filters), np.int64, len(filters))
+    flat: list[Constraint] = list(chain.from_iterable(filters))
+    build = _Build(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
+    build.constants()
+    return build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions)
+
+
+class _Build:
+    """One compilation: constraints to coordinates, then filters to lists."""
+
+    def __init__(self, flat: list[Constraint], filter_of: Array, filters: int) -> None:
+        self.count = len(flat)
+        self.filters = filters
+        self.tests = _Tests(self.count)
+        self.tests.filter[:] = filter_of
+        self.sections: dict[int, Array] = {}
+        self.texts = bytearray()
+        self.slots: dict[str, int] = {}
+        self.derived: dict[str, list[tuple[int, str]]] = {}
+        columns = zip(*flat, strict=True) if flat else iter([()] * 5)
+        names, operators, types, negated, operands = columns
+        self.operands = np.fromiter(operands, object, self.count)
+        self.names = names
+        codes: dict[tuple[str, str], int] = {}
+        coded = np.fromiter(
+            (codes.setdefault(pair, len(codes)) for pair in zip(operators, types, strict=True)),
+            np.int64,
+            self.count,
+        )
+        self.tests.negated[:] = np.fromiter(negated, bool, self.count)
+        self.groups = {pair: np.flatnonzero(coded == code) for pair, code in codes.items()}
+        self.asked: list[Array] = []  # tests that are questions
+        self._name_slots()
+
+    def _name_slots(self) -> None:
+        """Give every attribute, derived ones too, its slot."""
+        named = np.fromiter(self.names, object, self.count)
+        for (operator, kind), at in self.groups.items():
+            transform = _DERIVED[operator][0] if operator in _DERIVED else PLAIN
+            self.tests.types[at] = _TYPES[kind]
+            slots = self.slots
+            for name in set(named[at]):
+                own = derived_name(name, transform)
+                if own not in slots:
+                    slots[own] = len(slots)
+                    if transform != PLAIN:
+                        self.derived.setdefault(name, []).append((transform, own))
+            of_name = {name: slots[derived_name(name, transform)] for name in set(named[at])}
+            self.tests.slot[at] = np.fromiter(
+                map(of_name.__getitem__, named[at]), np.int64, at.size
+            )
+
+    def constants(self) -> None:
+        """Turn operands to coordinates, group by group."""
+        numbers = _Numbers(len(self.slots))
+        equal = _Equalities(len(self.slots))
+        bounds = _Bounds(len(self.slots))
+        patterns = _Patterns()
+        members: list[int] = []
+        later: list[Callable[[], None]] = []
+        tests = self.tests
+        for (operator, kind), at in self.groups.items():
+            transform, plain = _DERIVED.get(operator, (PLAIN, operator))
+            operands = self.operands[at]
+            slots = tests.slot[at]
+            if operator in _QUESTIONS:
+                self._question(at, operator, operands)
+            elif plain == "exists":
+                tests.kind[at] = k.EXISTS
+                self._file(at, _BY_PRESENCE, 0, exact=kind == "any")
+            elif kind == "bool":
+                tests.kind[at] = k.BOOLEAN_IS
+                truth = np.fromiter(operands, np.int64, at.size)
+                tests.low[at] = tests.high[at] = truth
+                self._file(at, _BY_TRUTH, truth, exact=True)
+            elif kind in ("number", "int", "real"):
+                later.append(self._numeric(at, operator, operands, slots, numbers, members, kind))
+            elif plain in ("=", "!=", "in"):
+                texts = _derive(operands, transform, plain == "in")
+                later.append(self._textual(at, plain, texts, slots, equal, members))
+            elif plain == "contains":
+                self._contained(at, _derive(operands, transform, False), patterns)
+            else:
+                texts = _derive(operands, transform, plain == "between")
+                later.append(self._bounded(at, plain, texts, slots, bounds))
+        numbers.rank()
+        equal.rank()
+        bounds.rank()
+        for finish in later:
+            finish()
+        self._estimate(numbers, equal, bounds)
+        self.numbers, self.equal, self.bounds, self.patterns = numbers, equal, bounds, patterns
+        self.members = np.asarray(members, np.int64)
+
+    def _file(self, at: Array, way: int, key: Any, exact: Any) -> None:
+        self.tests.way[at] = way
+        self.tests.key[at] = key
+        self.tests.exact[at] = exact
+
+    def _question(self, at: Array, operator: str, operands: Array) -> None:
+        """What only Python can test; filed by presence, though a prefix would serve better."""
+        self.tests.kind[at] = k.ASK
+        self.asked.append(at)
+        self._file(at, _BY_PRESENCE, 0, exact=False)
+
+    def _numeric(
+        self,
+        at: Array,
+        operator: str,
+        operands: Array,
+        slots: Array,
+        numbers: _Numbers,
+        members: list[int],
+        kind: str,
+    ) -> Callable[[], None]:
+        tests = self.tests
+        typed = kind != "number"
+        if operator == "in":
+            sizes = np.fromiter(map(len, operands), np.int64, at.size)
+            taken = numbers.take(np.repeat(slots, sizes), list(chain.from_iterable(operands)))
+
+            def finish_in() -> None:
+                tests.kind[at] = k.NUMBER_AMONG
+                tests.low[at] = len(members) + np.concatenate(([0], np.cumsum(sizes)[:-1]))
+                tests.high[at] = sizes
+                members.extend((2 * numbers.place(taken) + 1).tolist())
+                self._file(at, _BY_NUMBERS, np.arange(at.size), exact=not typed)
+                tests.key[at] = np.concatenate(([0], np.cumsum(sizes)[:-1])) + taken.start
+                tests.share[at] = sizes
+
+            return finish_in
+        if operator == "between":
+            lows = numbers.take(slots, [pair[0] for pair in operands])
+            highs = numbers.take(slots, [pair[1] for pair in operands])
+        else:
+            lows = highs = numbers.take(slots, operands.tolist())
+
+        def finish() -> None:
+            low, high = 2 * numbers.place(lows) + 1, 2 * numbers.place(highs) + 1
+            top = 2 * numbers.size(slots)
+            tests.kind[at] = k.NUMBER_NOT if operator == "!=" else k.NUMBER_IN
+            if operator in ("<", "<="):
+                low, high = np.zeros_like(low), high - (operator == "<")
+            elif operator in (">", ">="):
+                low, high = low + (operator == ">"), top
+            tests.low[at], tests.high[at] = low, high
+            if operator == "=":
+                self._file(at, _BY_NUMBER, numbers.index(lows), exact=not typed)
+            elif operator != "!=":
+                self._ordered(at, low, high, top, k.NUMBER_LOW_LIST, typed)
+            else:
+                self._file(at, _BY_PRESENCE, 0, exact=False)
+
+        return finish
+
+    def _ordered(
+        self, at: Array, low: Array, high: Array, top: Array, first_list: int, typed: bool
+    ) -> None:
+        """File ranges by the end that fewer values are beyond."""
+        from_low = high >= top
+        by_low = from_low | ((low > 0) & (top - low < high))
+        which = np.where(by_low, first_list, first_list + 1)
+        self._file(at, _BY_ORDER, which, exact=~np.asarray(typed) & (from_low | (low <= 0)))
+        self.tests.share[at] = (high - low + 1) / (top + 1)
+
+    def _textual(
+        self,
+        at: Array,
+        operator: str,
+        texts: list[Any],
+        slots: Array,
+        equal: _Equalities,
+        members: list[int],
+    ) -> Callable[[], None]:
+        tests = self.tests
+        if operator == "in":
+            sizes = np.fromiter(map(len, texts), np.int64, at.size)
+            taken = equal.take(np.repeat(slots, sizes), list(chain.from_iterable(texts)))
+
+            def finish_in() -> None:
+                begins = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+                found = equal.number[taken]
+                tests.kind[at] = k.TEXT_AMONG
+                tests.low[at] = len(members) + begins
+                tests.high[at] = sizes
+                order = np.lexsort((found, np.repeat(np.arange(at.size), sizes)))
+                members.extend(found[order].tolist())
+                self._file(at, _BY_TEXTS, begins + taken.start, exact=True)
+                tests.share[at] = sizes
+
+            return finish_in
+        taken = equal.take(slots, texts)
+
+        def finish() -> None:
+            number = equal.number[taken]
+            tests.kind[at] = k.TEXT_IS if operator == "=" else k.TEXT_NOT
+            tests.low[at] = number
+            if operator == "=":
+                self._file(at, _BY_TEXT, number, exact=True)
+            else:
+                self._file(at, _BY_PRESENCE, 0, exact=False)
+
+        return finish
+
+    def _contained(self, at: Array, texts: list[str], patterns: _Patterns) -> None:
+        tests = self.tests
+        tests.kind[at] = k.TEXT_CONTAINS
+        numbers, grams = patterns.take(texts)
+        tests.low[at] = numbers
+        self._file(at, _BY_GRAM, grams, exact=False)
+        # One byte or two alone are tests already; a run of three may still be only a part.
+        short = np.fromiter((len(text.encode()) <= 3 for text in texts), bool, at.size)
+        tests.exact[at] = short
+
+    def _bounded(
+        self, at: Array, operator: str, texts: list[Any], slots: Array, bounds: _Bounds
+    ) -> Callable[[], None]:
+        tests = self.tests
+        tests.kind[at] = k.TEXT_BETWEEN
+        if operator == "between":
+            lows = bounds.take(slots, [pair[0] for pair in texts])
+            highs = bounds.take(slots, [pair[1] for pair in texts])
+        elif operator == "prefix":
+            after = {text: after_prefix(text) for text in set(texts)}
+            lows = bounds.take(slots, texts)
+            highs = bounds.take(slots, [after[text] for text in texts])
+        else:
+            lows = highs = bounds.take(slots, texts)
+
+        def finish() -> None:
+            low, high = 2 * bounds.place(lows) + 1, 2 * bounds.place(highs) + 1
+            top = 2 * bounds.size(slots)
+            match operator:
+                case "<" | "<=":
+                    low, high = np.zeros_like(low), high - (operator == "<")
+                case ">" | ">=":
+                    low, high = low + (operator == ">"), top
+                case "prefix":
+                    high = np.minimum(high - 1, top)
+                case "between":
+                    pass
+                case _:
+                    raise AssertionError(operator)
+            tests.low[at], tests.high[at] = low, high
+            if operator == "prefix":
+                self._file(at, _BY_PREFIX, bounds.base(slots) + low, exact=True)
+            else:
+                self._ordered(at, low, high, top, k.TEXT_LOW_LIST, typed=False)
+
+        return finish
+
+    def _estimate(self, numbers: _Numbers, equal: _Equalities, bounds: _Bounds) -> None:
+        """The share of events that satisfy each constraint, as far as the filters tell."""
+        tests = self.tests
+        mentioned = np.bincount(tests.slot, minlength=len(self.slots)) / max(self.filters, 1)
+        weight = np.minimum(mentioned, 1.0)[tests.slot]
+        distinct_texts = np.maximum(np.bincount(equal.slots, minlength=len(self.slots)), 1)
+        distinct_numbers = np.maximum(numbers.counts, 1)
+        share = np.ones(self.count)
+        way = tests.way
+        for which, values in (
+            (_BY_TEXT, 1.0 / distinct_texts[tests.slot]),
+            (_BY_NUMBER, 1.0 / distinct_numbers[tests.slot]),
+            (_BY_TEXTS, tests.share / distinct_texts[tests.slot]),
+            (_BY_NUMBERS, tests.share / distinct_numbers[tests.slot]),
+            (_BY_TRUTH, np.full(self.count, 0.5)),
+            (_BY_PREFIX, np.full(self.count, 0.05)),
+            (_BY_GRAM, np.full(self.count, 0.1)),
+            (_BY_ORDER, tests.share),
+        ):
+            chosen = way == which
+            share[chosen] = values[chosen]
+        tests.share = share * weight
+        tests.share[tests.negated | (way == _NO_WAY)] = np.inf
+
+    # Filters to lists
+
+    def plan(
+        self, owners: Array, whole_questions: dict[int, Expression], subscriptions: int
+    ) -> Plan:
+        tests = self.tests
+        filed = self._choose()
+        questions, ask_of = self._questions(whole_questions)
+        lists = _Lists(self, filed)
+        several = (np.bincount(owners, minlength=subscriptions) > 1)[owners] | lists.linked
+        records, begins, places = self._records(owners, several, lists, ask_of)
+        lists.order(places)
+        sections = self._sections(lists, begins, records)
+        whole = _pack(sections)
+        del tests
+        return Plan(
+            whole,
+            self.numbers.highs,
+            np.frombuffer(bytes(self.texts), np.uint8),
+            self.derived,
+            self.slots,
+            questions,
+            self.filters,
+            self.count,
+            lists.count + 2,
+            max(subscriptions, len(ask_of), 1) + 1,
+        )
+
+    def _choose(self) -> Array:
+        """For each filter the test it is filed under, or -1."""
+        tests = self.tests
+        filed = np.full(self.filters, -1, np.int64)
+        order = np.lexsort((tests.share, tests.filter))
+        firsts = np.flatnonzero(np.diff(tests.filter[order], prepend=-1))
+        best = order[firsts]
+        best = best[np.isfinite(tests.share[best])]
+        filed[tests.filter[best]] = best
+        return filed
+
+    def _questions(
+        self, whole_questions: dict[int, Expression]
+    ) -> tuple[list[Expression], dict[int, int]]:
+        """The questions of filters, each distinct one once, and which filter has which."""
+        parts: dict[int, list[Constraint]] = {}
+        names = self.names
+        for (operator, kind), at in self.groups.items():
+            if operator in _QUESTIONS:
+                for test in at.tolist():
+                    constraint = Constraint(
+                        names[test],
+                        operator,
+                        kind,
+                        bool(self.tests.negated[test]),
+                        self.operands[test],
+                    )
+                    parts.setdefault(int(self.tests.filter[test]), []).append(constraint)
+        numbers: dict[Expression, int] = {}
+        ask_of: dict[int, int] = {}
+        for filter in {**parts, **whole_questions}:
+            asked: Expression = (
+                whole_questions[filter] if filter in whole_questions else conjoin(parts[filter])
+            )
+            ask_of[filter] = numbers.setdefault(asked, len(numbers))
+        return list(numbers), ask_of
+
+    def _records(
+        self, owners: Array, several: Array, lists: _Lists, ask_of: dict[int, int]
+    ) -> tuple[Array, Array, Array]:
+        """Lay out the records list by list: first those without tests, others, then links."""
+        tests = self.tests
+        kept = np.ones(self.count, bool)
+        kept[lists.filed[(lists.filed >= 0)]] = ~tests.exact[lists.filed[lists.filed >= 0]]
+        kept[tests.kind == k.ASK] = False
+        remaining = np.bincount(tests.filter[kept], minlength=self.filters)
+        asks = np.zeros(self.filters, np.int64)
+        for filter in ask_of:
+            asks[filter] = 1
+        total = remaining + asks
+        bare = (total == 0) & ~several
+        length = 2 + 3 * total
+        # Items: filters, then links to filters that are filed in several lists.
+        item_list = np.concatenate((lists.of_filter, lists.link_list))
+        item_rank = np.concatenate((np.where(bare, 0, 1), np.full(lists.link_list.size, 2)))
+        item_size = np.concatenate((length, np.ones(lists.link_list.size, np.int64)))
+        order = np.lexsort((item_rank, item_list))
+        place = np.empty(order.size, np.int64)
+        ends = np.cumsum(item_size[order])
+        place[order] = ends - item_size[order]
+        size = int(ends[-1]) if order.size else 0
+        begins = np.searchsorted(item_list[order], np.arange(lists.count + 2))
+        begins = np.concatenate((place[order], [size]))[begins]
+        records = np.zeros(size, np.int64)
+        places = place[: self.filters]
+        records[places] = owners | np.where(several, k.SEVERAL, 0)
+        records[places + 1] = total
+        frequency = np.bincount(tests.slot, minlength=len(self.slots))
+        which = np.flatnonzero(kept)
+        which = which[np.lexsort((frequency[tests.slot[which]], tests.filter[which]))]
+        number = _count_within(tests.filter[which])
+        at = places[tests.filter[which]] + 2 + 3 * number
+        word = (
+            tests.kind[which] << k.KIND_SHIFT
+            | tests.types[which] << k.TYPE_SHIFT
+            | np.where(tests.negated[which], k.NEGATED, 0)
+            | tests.slot[which]
+        )
+        records[at], records[at + 1], records[at + 2] = word, tests.low[which], tests.high[which]
+        for filter, question in ask_of.items():
+            at_ask = places[filter] + 2 + 3 * remaining[filter]
+            records[at_ask] = k.ASK << k.KIND_SHIFT
+            records[at_ask + 1] = question
+        records[place[self.filters :]] = -places[lists.link_filter] - 1
+        return records, begins, places
+
+    def _sections(self, lists: _Lists, begins: Array, records: Array) -> dict[int, Array]:
+        """All sections of the plan's whole numbers."""
+        slots = len(self.slots)
+        names = list(self.slots)
+        name_begins = self._put(name.encode() for name in names)
+        name_table = _table(slots)
+        name_firsts = np.asarray([0, slots], Whole)
+        text_begins = self._put(self.equal.encoded())
+        text_table = _table(self.equal.slots.size)
+        bound_begins = self._put(self.bounds.encoded())
+        pattern_begins = self._put(self.patterns.encoded())
+        blob = np.frombuffer(bytes(self.texts), np.uint8)
+        text_firsts = np.searchsorted(self.equal.slots, np.arange(slots + 1)).astype(Whole)
+        k.fill_table(name_table, name_begins, name_firsts, blob)
+        k.fill_table(text_table, text_begins, text_firsts, blob)
+        gram_slots, grams, gram_lists = lists.grams
+        gram_table = _table(grams.size)
+        k.fill_grams(gram_table, gram_slots.astype(Whole), grams.astype(Whole))
+        inner, prefix_list, prefix_parent = lists.prefixes
+        return {
+            k.NAME_TABLE: name_table,
+            k.NAME_BEGIN: name_begins,
+            k.NAME_FIRST: name_firsts,
+            k.TEXT_TABLE: text_table,
+            k.TEXT_FIRST: text_firsts,
+            k.TEXT_BEGIN: text_begins,
+            k.TEXT_LIST: lists.by_text,
+            k.NUMBER_BEGIN: self.numbers.begins,
+            k.NUMBER_LOW: self.numbers.lows,
+            k.NUMBER_LIST: lists.by_number,
+            k.BOUND_BEGIN: self.bounds.begins,
+            k.BOUND_TEXT: bound_begins,
+            k.BOUND_INNER: inner,
+            k.PREFIX_LIST: prefix_list,
+            k.PREFIX_PARENT: prefix_parent,
+            k.SLOT_PRESENT: lists.by_presence,
+            k.SLOT_FALSE: lists.by_false,
+            k.SLOT_TRUE: lists.by_true,
+            k.SLOT_GRAMS: np.isin(np.arange(slots), gram_slots),
+            k.ORDERED_BEGIN: lists.ordered[0],
+            k.ORDERED_KEY: lists.ordered[1],
+            k.ORDERED_RECORD: lists.ordered[2],
+            k.GRAM_TABLE: gram_table,
+            k.GRAM_SLOT: gram_slots,
+            k.GRAM_BYTES: grams,
+            k.GRAM_LIST: gram_lists,
+            k.LIST_BEGIN: begins,
+            k.RECORDS: records,
+            k.MEMBERS: self.members,
+            k.PATTERN_BEGIN: np.column_stack((pattern_begins[:-1], pattern_begins[1:])).reshape(-1),
+            k.ALWAYS: np.asarray([lists.always]),
+        }
+
+    def _put(self, encoded: Iterable[bytes]) -> Array:
+        """Append texts to the plan's bytes; where each begins, and where the last ends."""
+        begins = [len(self.texts)]
+        for text in encoded:
+            self.texts += text
+            begins.append(len(self.texts))
+        return np.asarray(begins, Whole)
+
+
+class _Lists:
+    """Which list each filter is filed in, and how events find the lists."""
+
+    def __init__(self, build: _Build, filed: Array) -> None:
+        tests = build.tests
+        self.build = build
+        self.filed = filed
+        self.count = 0
+        has = filed >= 0
+        way = np.full(filed.size, _NO_WAY, np.int64)
+        key = np.zeros(filed.size, np.int64)
+        slot = np.zeros(filed.size, np.int64)
+        way[has], key[has], slot[has] = (
+            column[filed[has]] for column in (tests.way, tests.key, tests.slot)
+        )
+        slots = len(build.slots)
+        self.of_filter = np.full(filed.size, -1, np.int64)
+        self.link_list = np.zeros(0, np.int64)
+        self.link_filter = np.zeros(0, np.int64)
+        self.linked = np.isin(way, (_BY_TEXTS, _BY_NUMBERS))
+
+        text_count, number_count = build.equal.slots.size, build.numbers.highs.size
+        by_text_links = self._links(way == _BY_TEXTS, key, build.equal.number)
+        by_number_links = self._links(way == _BY_NUMBERS, key, build.numbers.constant)
+        self.by_text = self._keyed(way == _BY_TEXT, key, text_count, by_text_links)
+        self.by_number = self._keyed(way == _BY_NUMBER, key, number_count, by_number_links)
+        truth = way == _BY_TRUTH
+        self.by_false = self._keyed(truth & (key == 0), slot, slots)
+        self.by_true = self._keyed(truth & (key == 1), slot, slots)
+        self.by_presence = self._keyed(way == _BY_PRESENCE, slot, slots)
+        self.grams = self._by_gram(way == _BY_GRAM, slot, key)
+        self.prefixes = self._by_prefix(way == _BY_PREFIX, slot)
+        self.always = self.count if (way == _NO_WAY).any() else -1
+        if self.always >= 0:
+            self.of_filter[way == _NO_WAY] = self.count
+            self.count += 1
+        # What is found through links or ordered keys lies in a last list that nobody visits.
+        self.stored = self.of_filter < 0
+        self.of_filter[self.stored] = self.count
+        self.in_order = np.flatnonzero(way == _BY_ORDER)
+        self.ordered: tuple[Array, Array, Array] = (np.zeros(0), np.zeros(0), np.zeros(0))
+
+    def _keyed(
+        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array] | None = None
+    ) -> Array:
+        """A list for each key that occurs; the list of every possible key, or -1."""
+        keys = key[chosen]
+        link_keys, link_filters = links if links is not None else (keys[:0], keys[:0])
+        used = np.unique(np.concatenate((keys, link_keys)))
+        of_key = np.full(size, -1, np.int64)
+        of_key[used] = self.count + np.arange(used.size)
+        self.of_filter[chosen] = of_key[keys]
+        self.link_list = np.concatenate((self.link_list, of_key[link_keys]))
+        self.link_filter = np.concatenate((self.link_filter, link_filters))
+        self.count += used.size
+        return of_key
+
+    def _links(self, chosen: Array, key: Array, values: Array) -> tuple[Array, Array]:
+        """For filters filed under a list of values: each value, and the filter."""
+        filters = np.flatnonzero(chosen)
+        sizes = self.build.tests.high[self.filed[filters]]
+        begins = np.repeat(key[filters], sizes)
+        return values[begins + _count_within(np.repeat(filters, sizes))], np.repeat(filters, sizes)
+
+    def _by_gram(self, chosen: Array, slot: Array, key: Array) -> tuple[Array, Array, Array]:
+        both = slot[chosen] << 32 | key[chosen]
+        used, inverse = np.unique(both, return_inverse=True)
+        self.of_filter[chosen] = self.count + inverse
+        lists = self.count + np.arange(used.size)
+        self.count += used.size
+        return used >> 32, used & 0xFFFFFFFF, lists
+
+    def _by_prefix(self, chosen: Array, slot: Array) -> tuple[Array, Array, Array]:
+        """Prefixes nest, so each has a parent, and each place among the bounds an innermost one."""
+        tests, bounds = self.build.tests, self.build.bounds
+        test = self.filed[chosen]
+        low = bounds.base(tests.slot[test]) + tests.low[test]
+        high = bounds.base(tests.slot[test]) + tests.high[test]
+        nodes, first, inverse = np.unique(low, return_index=True, return_inverse=True)
+        self.of_filter[chosen] = self.count + inverse
+        lists = self.count + np.arange(nodes.size)
+        self.count += nodes.size
+        ends = high[first]
+        inner = np.full(int(2 * bounds.begins[-1] + len(self.build.slots)), -1, np.int64)
+        parent = np.full(nodes.size, -1, np.int64)
+        nest_prefixes(nodes, ends, inner, parent)
+        return inner, lists, parent
+
+    def order(self, places: Array) -> None:
+        """The ordered lists, now that the places of the records are known."""
+        tests = self.build.tests
+        test = self.filed[self.in_order]
+        slot, which = tests.slot[test], tests.key[test]
+        from_low = (which & 1) == 0
+        key = np.where(from_low, tests.low[test], -tests.high[test])
+        order = np.lexsort((key, which, slot))
+        group = (4 * slot + which)[order]
+        begins = np.searchsorted(group, np.arange(4 * len(self.build.slots) + 1))
+        self.ordered = begins, key[order], places[self.in_order][order]
+
+
+@njit(cache=True)
+def nest_prefixes(nodes: Array, ends: Array, inner: Array, parent: Array) -> None:
+    """Walk the nested intervals in order of their beginning, keeping the open ones on a stack."""
+    stack = np.empty(nodes.size + 1, np.int64)
+    depth = 0
+    for node in range(nodes.size):
+        while depth and ends[stack[depth - 1]] < nodes[node]:
+            depth -= 1
+        parent[node] = stack[depth - 1] if depth else -1
+        stack[depth] = node
+        depth += 1
+        for place in range(nodes[node], ends[node] + 1):
+            inner[place] = node
+
+
+class _Numbers:
+    """The numeric constants of all slots, ranked within each, exactly."""
+
+    def __init__(self, slots: int) -> None:
+        self.slot_count = slots
+        self.taken_slots: list[Array] = []
+        self.taken: list[Any] = []
+
+    def take(self, slots: Array, values: list[Any]) -> slice:
+        start = len(self.taken)
+        self.taken.extend(values)
+        self.taken_slots.append(slots)
+        return slice(start, len(self.taken))
+
+    def rank(self) -> None:
+        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
+        highs = np.array(self.taken, np.float64)
+        lows = np.zeros(highs.size, np.int64)
+        for at in np.flatnonzero(np.abs(highs) >= 2.0**53).tolist():
+            value = self.taken[at]
+            if isinstance(value, int):
+                lows[at] = value - int(highs[at])
+        highs += 0.0  # one zero
+        order = np.lexsort((lows, highs, slots))
+        slots, highs, lows = slots[order], highs[order], lows[order]
+        new = np.zeros(order.size, bool)
+        new[:1] = True
+        for column in (slots, highs, lows):
+            new[1:] |= column[1:] != column[:-1]
+        self.constant = np.empty(order.size, np.int64)  # of each taken: its number among all
+        self.constant[order] = np.cumsum(new) - 1
+        self.highs, self.lows, self.slots = highs[new], lows[new], slots[new]
+        self.counts = np.bincount(self.slots, minlength=self.slot_count)
+        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
+
+    def index(self, taken: slice) -> Array:
+        return self.constant[taken]
+
+    def place(self, taken: slice) -> Array:
+        number = self.constant[taken]
+        return number - self.begins[self.slots[number]]
+
+    def size(self, slots: Array) -> Array:
+        return self.counts[slots]
+
+
+class _Equalities:
+    """Texts that values are compared with for equality, numbered across all slots."""
+
+    def __init__(self, slots: int) -> None:
+        self.taken_slots: list[Array] = []
+        self.taken: list[str] = []
+
+    def take(self, slots: Array, texts: list[str]) -> slice:
+        start = len(self.taken)
+        self.taken.extend(texts)
+        self.taken_slots.append(slots)
+        return slice(start, len(self.taken))
+
+    def rank(self) -> None:
+        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
+        coded = pa.array(self.taken, pa.large_string()).dictionary_encode()
+        self.dictionary = coded.dictionary
+        size = max(len(self.dictionary), 1)
+        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        used, self.number = np.unique(slots * size + codes, return_inverse=True)
+        self.slots = used // size
+        self.codes = used % size
+
+    def encoded(self) -> Iterable[bytes]:
+        return (text.encode() for text in self.dictionary.take(pa.array(self.codes)).to_pylist())
+
+
+class _Bounds:
+    """Texts that values are compared with in order, ranked within each slot by code point."""
+
+    def __init__(self, slots: int) -> None:
+        self.slot_count = slots
+        self.taken_slots: list[Array] = []
+        self.taken: list[Any] = []
+
+    def take(self, slots: Array, texts: list[Any]) -> slice:
+        start = len(self.taken)
+        self.taken.extend(texts)
+        self.taken_slots.append(slots)
+        return slice(start, len(self.taken))
+
+    def rank(self) -> None:
+        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
+        self.sorted = sorted({text for text in self.taken if text is not TOP})
+        rank = {text: number for number, text in enumerate(self.sorted)}
+        rank[TOP] = len(self.sorted)  # above all, in no slot
+        size = len(self.sorted) + 1
+        ranks = np.fromiter(map(rank.__getitem__, self.taken), np.int64, len(self.taken))
+        real = ranks < size - 1
+        used = np.unique(slots[real] * size + ranks[real])
+        self.slots, self.ranks = used // size, used % size
+        self.counts = np.bincount(self.slots, minlength=self.slot_count)
+        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
+        number = np.searchsorted(used, slots * size + ranks)
+        self.within = number - self.begins[slots]
+
+    def place(self, taken: slice) -> Array:
+        return self.within[taken]
+
+    def size(self, slots: Array) -> Array:
+        return self.counts[slots]
+
+    def base(self, slots: Array) -> Array:
+        """Where the places of a slot begin among those of all."""
+        return 2 * self.begins[slots] + slots
+
+    def encoded(self) -> Iterable[bytes]:
+        return (self.sorted[rank].encode() for rank in self.ranks.tolist())
+
+
+class _Patterns:
+    """Texts that values may contain, and for each the run of bytes it is filed under."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+
+    def take(self, texts: list[str]) -> tuple[Array, Array]:
+        for text in texts:
+            self.texts.setdefault(text, len(self.texts))
+        distinct = {text: text.encode() for text in set(texts)}
+        runs = {
+            text: [data[i : i + 3] for i in range(max(len(data) - 2, 1))]
+            for text, data in distinct.items()
+        }
+        common: dict[bytes, int] = {}
+        for run in chain.from_iterable(runs.values()):
+            common[run] = common.get(run, 0) + 1
+        rarest = {text: min(found, key=lambda run: common[run]) for text, found in runs.items()}
+        gram = {text: int.from_bytes(run, "big") | len(run) << 24 for text, run in rarest.items()}
+        numbers = np.fromiter(map(self.texts.__getitem__, texts), np.int64, len(texts))
+        return numbers, np.fromiter(map(gram.__getitem__, texts), np.int64, len(texts))
+
+    def encoded(self) -> Iterable[bytes]:
+        return (text.encode() for text in self.texts)
+
+
+def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
+    """Operands as the derived attribute has them."""
+    if transform == PLAIN:
+        return operands.tolist()
+    derive = DERIVE[transform]
+    if tuples:
+        return [tuple(derive(text) for text in operand) for operand in operands]
+    made = {text: derive(text) for text in set(operands)}
+    return [made[text] for text in operands]
+
+
+def _count_within(groups: Array) -> Array:
+    """0, 1, 2, … within each run of equal numbers."""
+    if not groups.size:
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    return np.arange(groups.size) - np.repeat(starts, np.diff(np.append(starts, groups.size)))
+
+
+def _table(entries: int) -> Array:
+    """An empty hash table for so many entries: a power of two, at most two thirds full."""
+    size = 8
+    while size * 2 < entries * 3:
+        size *= 2
+    return np.full(size, -1, Whole)
+
+
+def _pack(sections: dict[int, Array]) -> Array:
+    """All sections in one array, behind a header that locates them."""
+    lengths = [sections[name].size for name in range(k.SECTIONS)]
+    begins = k.HEADER + np.concatenate(([0], np.cumsum(lengths)))
+    if begins[-1] > np.iinfo(Whole).max:
+        raise MemoryError("the plan would pass 2^31 whole numbers; split the subscriptions")
+    whole = np.empty(int(begins[-1]), Whole)
+    for name in range(k.SECTIONS):
+        whole[2 * name], whole[2 * name + 1] = begins[name], begins[name + 1]
+        whole[begins[name] : begins[name + 1]] = sections[name]
+    whole[2 * k.ALWAYS] = sections[k.ALWAYS][0]
+    return whole
+
+
+def necessary(expression: Expression) -> list[Constraint]:
+    """Constraints that every event must satisfy that satisfies the expression."""
+    if isinstance(expression, Constraint):
+        return [expression]
+    if isinstance(expression, And):
+        return [part for part in expression.parts if isinstance(part, Constraint)]
+    return []

@@ -1,0 +1,63 @@
+"""The oracle: ask every predicate.
+
+Nothing is indexed and nothing remembered, so there is nothing to get wrong; every other matcher is
+held to this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from tidings.language.event import read
+from tidings.language.predicate import Predicate
+from tidings.matching.contract import (
+    Batch,
+    EventLike,
+    Id,
+    Stats,
+    bytes_of,
+    duplicate,
+    match_rows,
+    stats_of,
+    unknown,
+)
+
+
+class Scan:
+    """Subscriptions in a dict.
+
+    >>> from tidings import parse
+    >>> scan = Scan([("loud", parse("severity > 2")), ("web", parse("host prefix 'web-'"))])
+    >>> scan.match({"severity": 3, "host": "db-1"})
+    ['loud']
+    """
+
+    def __init__(self, subscriptions: Iterable[tuple[Id, Predicate]] = ()) -> None:
+        self.subscriptions: dict[Id, Predicate] = {}
+        for id, predicate in subscriptions:
+            self.add(id, predicate)
+
+    def add(self, id: Id, predicate: Predicate) -> None:
+        if id in self.subscriptions:
+            raise duplicate(id)
+        self.subscriptions[id] = predicate
+
+    def remove(self, id: Id) -> None:
+        if id not in self.subscriptions:
+            raise unknown(id)
+        del self.subscriptions[id]
+
+    def match(self, event: EventLike) -> list[Id]:
+        attributes = read(event)
+        return [id for id, p in self.subscriptions.items() if p.matches(attributes)]
+
+    def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
+        return match_rows(self.match, self.subscriptions, batch, json)
+
+    def stats(self) -> Stats:
+        return stats_of(self.subscriptions.values(), bytes_of(self.subscriptions))
+
+    def __repr__(self) -> str:
+        return f"Scan({len(self.subscriptions)} subscriptions)"

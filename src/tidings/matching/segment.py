@@ -1,0 +1,252 @@
+"""A segment: subscriptions compiled once, and asked about events, one or many.
+
+Only the marks of removed subscriptions change after it is made. Events go to the kernels in
+MessagePack, which is the quickest way from a dictionary of Python's to bytes; batches go as Arrow
+columns. What the kernels leave open, Python is asked about here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from tidings.language.constraint import Constraint, simplify
+from tidings.language.errors import NormalFormError
+from tidings.language.event import Event
+from tidings.language.expression import Expression, compile_check, constraints
+from tidings.language.filter import Filter
+from tidings.language.predicate import Predicate
+from tidings.matching import kernels as k
+from tidings.matching.columns import Rows, entries_of_batch
+from tidings.matching.contract import Batch, Id, events_of
+from tidings.matching.plan import DERIVE, Plan, compile_plan, necessary
+
+Array = np.ndarray[Any, Any]
+OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
+PART: Final = 4_096  # rows a thread takes at a time
+
+
+class Segment:
+    """Compiled subscriptions, each with an id and a number."""
+
+    def __init__(self, ids: list[Id], plan: Plan) -> None:
+        self.ids = ids
+        self.plan = plan
+        self.removed = np.zeros(len(ids), bool)
+        self.removals = 0
+        self._numbers: dict[Id, int] | None = None
+        self._checks: list[Any] = [None] * len(plan.questions)
+        self._local = threading.local()
+        self._id_arrays: dict[bool, pa.Array] = {}
+
+    @classmethod
+    def of(cls, subscriptions: list[tuple[Id, Predicate]]) -> Segment:
+        """Compile subscriptions."""
+        ids = [id for id, _ in subscriptions]
+        return cls(ids, _compile([predicate for _, predicate in subscriptions]))
+
+    def __len__(self) -> int:
+        return len(self.ids) - self.removals
+
+    def held(self) -> list[Id]:
+        """The ids that are not removed."""
+        return [id for id, gone in zip(self.ids, self.removed.tolist(), strict=True) if not gone]
+
+    def remove(self, id: Id) -> bool:
+        """Mark a subscription as removed, if it is here and is not."""
+        if self._numbers is None:
+            self._numbers = {id: number for number, id in enumerate(self.ids)}
+        number = self._numbers.get(id)
+        if number is None or self.removed[number]:
+            return False
+        self.removed[number] = True
+        self.removals += 1
+        return True
+
+    def id_array(self, integers: bool) -> pa.Array:
+        """The ids as Arrow, integers or else texts."""
+        array = self._id_arrays.get(integers)
+        if array is None:
+            if integers:
+                array = pa.array(self.ids, pa.int64())
+            else:
+                array = pa.array([str(id) for id in self.ids], pa.string())
+            self._id_arrays[integers] = array
+        return array
+
+    # One event
+
+    def match(self, event: dict[str, Any]) -> list[Id]:
+        """The ids that a flat event satisfies."""
+        plan = self.plan
+        data = encode(event, plan)
+        work, out = self._working(len(data))
+        found, asks = k.match_event(
+            plan.whole, plan.highs, plan.texts, np.frombuffer(data, np.uint8), work, out, plan.room
+        )
+        if found < 0:
+            return self.match(Event(event))
+        numbers = out[:found]
+        if asks:
+            numbers = self._answered(event, numbers, out[plan.room : plan.room + 2 * asks])
+        if self.removals:
+            numbers = numbers[~self.removed[numbers]]
+        ids = self.ids
+        return [ids[number] for number in numbers.tolist()]
+
+    def _working(self, size: int) -> tuple[Array, Array]:
+        """This thread's arrays, large enough for an event of so many bytes."""
+        local = self._local
+        work = getattr(local, "work", None)
+        if work is None or size > local.size or work[0] > 2_000_000_000:
+            plan = self.plan
+            local.size = max(size, 1024)
+            work = local.work = np.zeros(plan.scratch + 7 * local.size, np.int32)
+            local.out = np.zeros(3 * plan.room, np.int32)
+        return work, local.out
+
+    def _check(self, question: int) -> Any:
+        """The function that answers a question about an event."""
+        check = self._checks[question]
+        if check is None:
+            check = self._checks[question] = compile_check(self.plan.questions[question])
+        return check
+
+    def _answered(self, event: Mapping[str, Any], numbers: Array, asked: Array) -> Array:
+        """The subscriptions found, and those for which Python says yes as well."""
+        answers: dict[int, bool] = {}
+        more = set()
+        for subscription, question in asked.reshape(-1, 2).tolist():
+            if question not in answers:
+                answers[question] = self._check(question)(event)
+            if answers[question]:
+                more.add(subscription)
+        return np.union1d(numbers, np.fromiter(more, np.int32, len(more)))
+
+    # Many events
+
+    def match_batch(self, batch: Batch, threads: int = 1) -> tuple[Array, Array]:
+        """Row and number of the subscription of every match, in the order of rows."""
+        rows = entries_of_batch(batch, self.plan)
+        starts = range(0, batch.num_rows, PART)
+        spans = [(start, min(start + PART, batch.num_rows)) for start in starts]
+        if threads > 1 and len(spans) > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                parts = list(pool.map(lambda span: self._match_rows(rows, *span), spans))
+        else:
+            parts = [self._match_rows(rows, *span) for span in spans]
+        nothing = np.zeros(0, np.int32)
+        found_rows = np.concatenate([nothing, *(part[0] for part in parts)])
+        numbers = np.concatenate([nothing, *(part[1] for part in parts)])
+        asked = np.concatenate([nothing, *(part[2] for part in parts)]).reshape(-1, 3)
+        if asked.size:
+            found_rows, numbers = self._answered_rows(batch, found_rows, numbers, asked)
+        if self.removals:
+            kept = ~self.removed[numbers]
+            found_rows, numbers = found_rows[kept], numbers[kept]
+        return found_rows, numbers
+
+    def _match_rows(self, rows: Rows, first: int, last: int) -> tuple[Array, Array, Array]:
+        """The matches of some rows, and what is left to ask."""
+        plan = self.plan
+        work, _ = self._working(0)
+        out = np.empty(OUTPUT + plan.room, np.int32)
+        at = np.empty(OUTPUT + plan.room, np.int32)
+        asked = np.empty(3 * (plan.room + (OUTPUT if plan.questions else 0)), np.int32)
+        parts: list[tuple[Array, Array, Array]] = []
+        while first < last:
+            first, found, asks = k.match_rows(
+                first, last, rows.begins, plan.whole, plan.texts, rows.entries, rows.data,
+                work, out, at, asked, plan.room,
+            )  # fmt: skip
+            parts.append((at[:found].copy(), out[:found].copy(), asked[: 3 * asks].copy()))
+        if len(parts) == 1:
+            return parts[0]
+        joined = [np.concatenate([part[column] for part in parts]) for column in range(3)]
+        return joined[0], joined[1], joined[2]
+
+    def _answered_rows(
+        self, batch: Batch, rows: Array, numbers: Array, asked: Array
+    ) -> tuple[Array, Array]:
+        """The matches found, and those for which Python says yes as well."""
+        wanted = np.unique(asked[:, 0])
+        questions = {q: self.plan.questions[q] for q in np.unique(asked[:, 2]).tolist()}
+        names = {c.name for question in questions.values() for c in constraints(question)}
+        events = dict(
+            zip(wanted.tolist(), events_of(batch.take(pa.array(wanted)), names), strict=True)
+        )
+        answers: dict[tuple[int, int], bool] = {}
+        more = []
+        for row, subscription, question in asked.tolist():
+            answer = answers.get((row, question))
+            if answer is None:
+                answer = answers[row, question] = self._check(question)(events[row])
+            if answer:
+                more.append((row, subscription))
+        both = np.concatenate(
+            (np.column_stack((rows, numbers)), np.array(more, np.int32).reshape(-1, 2))
+        )
+        both = np.unique(both, axis=0)
+        return both[:, 0], both[:, 1]
+
+
+def encode(event: dict[str, Any], plan: Plan | None = None) -> bytes:
+    """A flat event in MessagePack, with the derived attributes that a plan asks for."""
+    if plan is not None and plan.derived:
+        event = dict(event)
+        for name, derived in plan.derived.items():
+            value = event.get(name)
+            for transform, own in derived:
+                if isinstance(value, str):
+                    event[own] = DERIVE[transform](value)
+                elif isinstance(value, tuple):
+                    event[own] = tuple(DERIVE[transform](v) for v in value if isinstance(v, str))
+    try:
+        return _ENCODER.encode(event if type(event) is dict else dict(event))
+    except OverflowError:
+        return _ENCODER.encode({name: _writable(value) for name, value in event.items()})
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+def _writable(value: Any) -> Any:
+    """Integers past 64 bit as the double next to them and the side they are on."""
+    if isinstance(value, tuple):
+        return tuple(map(_writable, value))
+    if type(value) is int and not -(2**63) <= value < 2**64:
+        try:
+            near = float(value)
+        except OverflowError:
+            near = float("inf") if value > 0 else float("-inf")
+            side = -1 if value > 0 else 1
+        else:
+            side = (value > near) - (value < near)
+        return msgspec.msgpack.Ext(
+            1, np.array([near], ">f8").tobytes() + side.to_bytes(8, "big", signed=True)
+        )
+    return value
+
+
+def _compile(predicates: list[Predicate]) -> Plan:
+    """The plan of predicates, by their filters; without those, by what they need at least."""
+    filters: list[tuple[Constraint, ...] | Filter] = []
+    owners: list[int] = []
+    questions: dict[int, Expression] = {}
+    for number, predicate in enumerate(predicates):
+        try:
+            found: Iterable[Any] = predicate.filters
+        except NormalFormError:
+            questions[len(filters)] = predicate.expression
+            simple = (simplify(c) for c in necessary(predicate.expression))
+            found = (tuple(c for c in simple if c is not None),)
+        for filter in found:
+            filters.append(filter)
+            owners.append(number)
+    return compile_plan(filters, np.asarray(owners, np.int64), questions, len(predicates))

@@ -1,0 +1,293 @@
+"""`Table`: which of very many subscriptions does this event satisfy?
+
+A table is one large compiled segment, perhaps smaller ones with what came lately, and an index in
+plain Python of what came just now. Adding and removing touch only the last and marks on the others,
+so they take effect with the next call; segments are compiled anew in the background and put in place
+at once. Matching never waits for that and is exact at every moment.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from tidings.language.errors import NormalFormError
+from tidings.language.event import Event
+from tidings.language.predicate import Predicate, parse
+from tidings.matching import contract
+from tidings.matching.contract import Batch, EventLike, Id, Stats
+from tidings.matching.segment import Segment
+
+if TYPE_CHECKING:
+    from tidings.language.explanation import Explanation
+
+PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
+FRESH: Final = 4_096  # subscriptions in plain Python before they are compiled
+GROWTH: Final = 8  # a segment is compiled again with others when they reach an eighth of it
+
+
+class Table:
+    """Subscriptions compiled for matching.
+
+    >>> table = Table({"ada": "class = 'alert' and severity > 2", "ben": "device prefix 'web-'"})
+    >>> sorted(table.match({"class": "alert", "severity": 3, "device": "web-1"}))
+    ['ada', 'ben']
+    >>> table.remove("ada")
+    >>> table.match({"class": "alert", "severity": 3, "device": "web-1"})
+    ['ben']
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]] = (),
+    ) -> None:
+        pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
+        self._predicates: dict[Id, Predicate] = {}
+        for id, predicate in pairs:
+            if id in self._predicates:
+                raise contract.duplicate(id)
+            self._predicates[id] = _predicate(predicate)
+        self._lock = threading.RLock()
+        self._compiling: threading.Thread | None = None
+        self._changed: set[Id] = set()
+        self._segments: tuple[Segment, ...] = ()
+        self._fresh: tuple[_Fresh, ...] = (_Fresh(),)
+        if self._predicates:
+            self._segments = (Segment.of(list(self._predicates.items())),)
+
+    # Subscriptions
+
+    def __len__(self) -> int:
+        return len(self._predicates)
+
+    def __contains__(self, id: Id) -> bool:
+        return id in self._predicates
+
+    def add(self, id: Id, predicate: Predicate | str) -> None:
+        """Add a subscription; the next call matches it."""
+        compiled = _predicate(predicate)
+        with self._lock:
+            if id in self._predicates:
+                raise contract.duplicate(id)
+            self._predicates[id] = compiled
+            self._fresh[-1].add(id, compiled)
+            self._compile_if_due()
+
+    def remove(self, id: Id) -> None:
+        """Remove a subscription; the next call does not match it."""
+        with self._lock:
+            if id not in self._predicates:
+                raise contract.unknown(id)
+            del self._predicates[id]
+            self._forget(id, self._fresh)
+
+    def replace(self, id: Id, predicate: Predicate | str) -> None:
+        """Give a subscription another predicate; an event that matches both is never missed."""
+        compiled = _predicate(predicate)
+        with self._lock:
+            if id not in self._predicates:
+                raise contract.unknown(id)
+            self._predicates[id] = compiled
+            older = self._fresh[:-1]
+            if not self._fresh[-1].replace(id, compiled):
+                self._fresh[-1].add(id, compiled)
+                self._forget(id, older)
+            self._compile_if_due()
+
+    def _forget(self, id: Id, fresh: tuple[_Fresh, ...]) -> None:
+        """Take an id out of wherever it is."""
+        self._changed.add(id)
+        if not any(part.remove(id) for part in fresh):
+            for segment in self._segments:
+                if segment.remove(id):
+                    return
+
+    # Matching
+
+    def match(self, event: EventLike) -> list[Id]:
+        """The ids of the subscriptions that the event satisfies, each once."""
+        segments, fresh = self._segments, self._fresh
+        if type(event) is not dict or not set(map(type, event.values())) <= PLAIN_TYPES:
+            event = Event(event)
+        if len(segments) == 1:
+            found = segments[0].match(event)
+        else:
+            found = [id for segment in segments for id in segment.match(event)]
+        for part in fresh:
+            if part.predicates:
+                found = part.match(event, found)
+        return found
+
+    def match_batch(
+        self, batch: Batch, json: str | None = None, threads: int | None = None
+    ) -> pa.Table:
+        """For each row and each subscription it satisfies: `event` (row number), `subscription`.
+
+        Columns are attributes, or `json` names the column that holds the events as JSON text. The
+        pairs come in the order of rows. `threads` is by default the number of cores.
+        """
+        with self._lock:
+            segments, fresh = self._segments, self._fresh
+            parts = [*segments, *(part.segment() for part in fresh if part.predicates)]
+            integers = contract.all_integers(self._predicates)
+        if json is not None:
+            return contract.match_rows(self.match, self._predicates, batch, json)
+        workers = threads or os.cpu_count() or 1
+        found = [segment.match_batch(batch, workers) for segment in parts]
+        rows = np.concatenate([np.zeros(0, np.int32), *(rows for rows, _ in found)])
+        columns = [
+            _id_column(segment, numbers, integers)
+            for segment, (_, numbers) in zip(parts, found, strict=True)
+        ]
+        kind = pa.int64() if integers else pa.string()
+        ids = pa.chunked_array(columns, kind).combine_chunks()
+        table = pa.table({"event": pa.array(rows.astype(np.int64)), "subscription": ids})
+        if len(parts) > 1:
+            table = table.take(pa.array(np.argsort(rows, kind="stable")))
+        return table
+
+    def explain(self, event: EventLike, id: Id) -> Explanation:
+        """Why the event satisfies a subscription or does not."""
+        if id not in self._predicates:
+            raise contract.unknown(id)
+        return self._predicates[id].explain(event)
+
+    def stats(self) -> Stats:
+        """How large the table is: `bytes` are those of the compiled index."""
+        with self._lock:
+            segments = [*self._segments, *(p.segment() for p in self._fresh if p.predicates)]
+        return Stats(
+            len(self._predicates),
+            sum(segment.plan.filters for segment in segments),
+            sum(segment.plan.constraints for segment in segments),
+            sum(segment.plan.bytes for segment in segments),
+        )
+
+    # Compiling in the background
+
+    def _compile_if_due(self) -> None:
+        if self._compiling is not None or len(self._fresh[-1].predicates) < FRESH:
+            return
+        frozen = self._fresh[-1]
+        self._fresh = (*self._fresh, _Fresh())
+        merged: list[Segment] = []
+        size = len(frozen.predicates)
+        for segment in sorted(self._segments, key=len):
+            if len(segment) <= GROWTH * size:
+                merged.append(segment)
+                size += len(segment)
+        self._changed = set()
+        self._compiling = threading.Thread(
+            target=self._compile, args=(frozen, merged), daemon=True, name="tidings-compile"
+        )
+        self._compiling.start()
+
+    def _compile(self, frozen: _Fresh, merged: list[Segment]) -> None:
+        """Compile frozen subscriptions and those of some segments into one, and put it in place."""
+        with self._lock:
+            current = list(frozen.predicates.items())
+            for segment in merged:
+                current += [(id, self._predicates[id]) for id in segment.held()]
+        new = Segment.of(current)
+        with self._lock:
+            for id in self._changed:
+                new.remove(id)
+            kept = tuple(segment for segment in self._segments if segment not in merged)
+            self._segments = (*kept, new)
+            self._fresh = tuple(part for part in self._fresh if part is not frozen)
+            self._compiling = None
+
+    def wait(self) -> None:
+        """Wait until nothing is being compiled."""
+        compiling = self._compiling
+        if compiling is not None:
+            compiling.join()
+
+    def compact(self) -> None:
+        """Compile everything into one segment now."""
+        self.wait()
+        with self._lock:
+            self._segments = (Segment.of(list(self._predicates.items())),)
+            self._fresh = (_Fresh(),)
+
+
+class _Fresh:
+    """Subscriptions that were added just now, found by an equality or else tried one by one."""
+
+    def __init__(self) -> None:
+        self.predicates: dict[Id, Predicate] = {}
+        self.equal: dict[str, dict[Any, list[Id]]] = {}
+        self.others: list[Id] = []
+        self._segment: Segment | None = None
+
+    def add(self, id: Id, predicate: Predicate) -> None:
+        self.predicates[id] = predicate
+        self._segment = None
+        keys = _equalities(predicate)
+        if keys is None:
+            self.others = [*self.others, id]
+        else:
+            for name, value in keys:
+                self.equal.setdefault(name, {}).setdefault(value, []).append(id)
+
+    def replace(self, id: Id, predicate: Predicate) -> bool:
+        """Put another predicate in place of one that is here."""
+        if id not in self.predicates:
+            return False
+        self.add(id, predicate)  # where it stood before, the new predicate is asked and says no
+        return True
+
+    def remove(self, id: Id) -> bool:
+        self._segment = None
+        return self.predicates.pop(id, None) is not None
+
+    def match(self, event: dict[str, Any], found: list[Id]) -> list[Id]:
+        """The ids found so far and those that are satisfied here."""
+        candidates: list[Id] = list(self.others)
+        for name, values in tuple(self.equal.items()):
+            value = event.get(name)
+            for one in value if type(value) is tuple else (value,):
+                candidates += values.get(one, ())
+        if not candidates:
+            return found
+        known = set(found)
+        for id in dict.fromkeys(candidates):
+            predicate = self.predicates.get(id)
+            if predicate is not None and id not in known and predicate.matches(event):
+                found = [*found, id]
+        return found
+
+    def segment(self) -> Segment:
+        """What is here, compiled, for a batch; kept until something changes."""
+        if self._segment is None:
+            self._segment = Segment.of(list(self.predicates.items()))
+        return self._segment
+
+
+def _equalities(predicate: Predicate) -> list[tuple[str, Any]] | None:
+    """An equality of each filter, or None where one has none."""
+    keys = []
+    try:
+        filters = predicate.filters
+    except NormalFormError:
+        return None
+    for filter in filters:
+        found = next((c for c in filter if c.operator == "=" and not c.negated), None)
+        if found is None:
+            return None
+        keys.append((found.name, found.operand))
+    return keys
+
+
+def _predicate(given: Predicate | str) -> Predicate:
+    return parse(given) if isinstance(given, str) else given
+
+
+def _id_column(segment: Segment, numbers: Any, integers: bool) -> pa.Array:
+    """The ids of subscriptions by their numbers."""
+    return segment.id_array(integers).take(pa.array(numbers))

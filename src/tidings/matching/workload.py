@@ -1,0 +1,69 @@
+"""Workloads: seeded subscriptions and events to match, one row of `WORKLOADS` each (F7).
+
+A workload is a value: its parameters and a seed. Its rows are two endless sequences, of which
+`subscriptions(start, stop)` and `events(start, stop)` give a part. A row depends on the workload
+and its number alone, never on the part asked for, so any partitioning makes the same rows (see
+`workloads.draws`).
+
+Predicates are built as objects, in normal form, not through text. `event_table` has the rows of
+`events` as typed columns, an absent attribute as null; its schema does not depend on the rows.
+
+>>> workload = WORKLOADS["ranges"](seed=7)
+>>> workload.events(10, 20) == workload.events(0, 100)[10:20]
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from tidings.matching.workloads.draws import Record, Subscription
+from tidings.matching.workloads.equalities import EqualitiesWorkload
+from tidings.matching.workloads.forwarding import ForwardingWorkload
+from tidings.matching.workloads.mixed import MixedWorkload
+from tidings.matching.workloads.ranges import RangesWorkload
+from tidings.matching.workloads.vocabulary import Names
+from tidings.matching.workloads.wildcards import WildcardsWorkload
+
+__all__ = [
+    "WORKLOADS",
+    "EqualitiesWorkload",
+    "ForwardingWorkload",
+    "MixedWorkload",
+    "Names",
+    "RangesWorkload",
+    "Record",
+    "Subscription",
+    "WildcardsWorkload",
+    "Workload",
+]
+
+
+class Workload(Protocol):
+    """What a row of `WORKLOADS` makes: a frozen dataclass with a seed among its parameters."""
+
+    def subscriptions(self, start: int, stop: int) -> Iterator[Subscription]:
+        """The subscriptions of these rows; the id of each is its row number."""
+
+    def events(self, start: int, stop: int) -> list[Record]:
+        """The events of these rows."""
+
+    def event_table(self, start: int, stop: int) -> pa.Table:
+        """The same events as typed columns, null where an attribute is absent."""
+
+    def describe(self) -> str:
+        """The parameters as text."""
+
+
+WORKLOADS: Final[dict[str, Callable[..., Workload]]] = {
+    "forwarding": ForwardingWorkload,
+    "equalities": EqualitiesWorkload,
+    "ranges": RangesWorkload,
+    "dense": partial(RangesWorkload, ranges=10, width=0.5),
+    "wildcards": WildcardsWorkload,
+    "mixed": MixedWorkload,
+}

@@ -1,0 +1,201 @@
+"""The table: exact for the whole language, through every change, in batches and from threads."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.language import oracle, strategies
+from tidings import Event, Predicate, parse
+from tidings.language.expression import Expression
+from tidings.matching import table as table_module
+from tidings.matching.table import Table
+
+subscription_sets = st.lists(strategies.expressions(size=4), min_size=1, max_size=12)
+
+
+def laid_out(event: dict[str, Any]) -> dict[str, list[Any]]:
+    """An event as the slow twin wants it."""
+    flat = Event(event)
+    return {n: list(v) if isinstance(v, tuple) else [v] for n, v in flat.items()}
+
+
+@given(subscription_sets, st.lists(strategies.flat_events, min_size=1, max_size=4))
+def test_the_table_equals_the_slow_twin(
+    expressions: list[Expression], events: list[dict[str, Any]]
+) -> None:
+    table = Table((number, Predicate(e)) for number, e in enumerate(expressions))
+    for event in events:
+        expected = [n for n, e in enumerate(expressions) if oracle.holds(e, laid_out(event))]
+        assert sorted(table.match(event)) == expected
+
+
+column_events = st.lists(
+    st.fixed_dictionaries(
+        {
+            "x": st.one_of(st.none(), strategies.numbers.map(float)),
+            "y": st.one_of(st.none(), strategies.texts),
+            "z": st.one_of(st.none(), st.booleans()),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(subscription_sets, column_events)
+def test_a_batch_equals_its_events(
+    expressions: list[Expression], events: list[dict[str, Any]]
+) -> None:
+    table = Table((number, Predicate(e)) for number, e in enumerate(expressions))
+    schema = pa.schema({"x": pa.float64(), "y": pa.string(), "z": pa.bool_()})
+    found = table.match_batch(pa.Table.from_pylist(events, schema))
+    pairs = sorted(zip(*(found.column(i).to_pylist() for i in range(2)), strict=True))
+    expected = sorted((row, id) for row, event in enumerate(events) for id in table.match(event))
+    assert pairs == expected
+
+
+@settings(max_examples=50)
+@given(st.data())
+def test_changes_take_effect_at_once(data: st.DataObject) -> None:
+    """Adds, removals and replacements in any order, with compilation between them or not."""
+    table = Table()
+    held: dict[int, Expression] = {}
+    expressions = strategies.expressions(size=3)
+    for _ in range(data.draw(st.integers(1, 12))):
+        id = data.draw(st.integers(0, 5))
+        if id not in held:
+            held[id] = data.draw(expressions)
+            table.add(id, Predicate(held[id]))
+        elif data.draw(st.booleans()):
+            del held[id]
+            table.remove(id)
+        else:
+            held[id] = data.draw(expressions)
+            table.replace(id, Predicate(held[id]))
+        if data.draw(st.integers(0, 3)) == 0:
+            table.compact()
+        event = data.draw(strategies.flat_events)
+        expected = sorted(n for n, e in held.items() if oracle.holds(e, laid_out(event)))
+        assert sorted(table.match(event)) == expected
+    assert len(table) == len(held)
+
+
+def test_compiling_in_the_background_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "FRESH", 50)
+    table = Table((n, f"x = {n % 10} and y > {n}") for n in range(500))
+    held = {n: (n % 10, n) for n in range(500)}
+    random_ = np.random.default_rng(1)
+    for step in range(1500):
+        n = int(random_.integers(0, 800))
+        if n in held and step % 3:
+            del held[n]
+            table.remove(n)
+        elif n in held:
+            held[n] = (step % 10, step)
+            table.replace(n, f"x = {step % 10} and y > {step}")
+        else:
+            held[n] = (n % 10, n)
+            table.add(n, f"x = {n % 10} and y > {n}")
+        x, y = step % 10, int(random_.integers(0, 900))
+        expected = sorted(n for n, (a, b) in held.items() if a == x and y > b)
+        assert sorted(table.match({"x": x, "y": y})) == expected
+    table.wait()
+    assert table.stats().subscriptions == len(held)
+
+
+def test_threads_share_a_table() -> None:
+    table = Table((n, f"x = {n % 100} and name prefix 'n{n % 7}'") for n in range(2_000))
+    wrong: list[Any] = []
+
+    def ask(start: int) -> None:
+        for i in range(start, start + 300):
+            event = {"x": i % 100, "name": f"n{i % 7}-"}
+            expected = {n for n in range(2_000) if n % 100 == i % 100 and n % 7 == i % 7}
+            if set(table.match(event)) != expected:
+                wrong.append(event)
+
+    threads = [threading.Thread(target=ask, args=(n * 1000,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_ids_are_kept_as_they_are() -> None:
+    table = Table({"a": "x = 1", 7: "x = 1"})
+    assert set(table.match({"x": 1})) == {"a", 7}
+    table.add("7", "x = 1")
+    assert set(table.match({"x": 1})) == {"a", 7, "7"}
+    with pytest.raises(KeyError, match="in the table already"):
+        table.add(7, "x = 2")
+    with pytest.raises(KeyError, match="is not in the table"):
+        table.remove("b")
+    with pytest.raises(KeyError, match="is not in the table"):
+        table.explain({"x": 1}, "b")
+    assert table.explain({"x": 2}, "a").matches is False
+
+
+def test_predicates_past_the_bound_are_matched() -> None:
+    hard = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(20))
+    table = Table({"hard": hard, "needs": f"kind = 'k' and {hard}", "easy": "kind = 'k'"})
+    event: dict[str, Any] = {f"a{i}": 1 for i in range(20)}
+    assert table.match(event) == ["hard"]
+    assert set(table.match({**event, "kind": "k"})) == {"hard", "needs", "easy"}
+    assert table.match({"kind": "k"}) == ["easy"]
+
+
+def test_stats_count_what_is_there() -> None:
+    stats = Table({1: "x = 1 and y = 2 or z = 3", 2: "x = 1"}).stats()
+    assert (stats.subscriptions, stats.filters, stats.constraints) == (2, 3, 4)
+    assert stats.bytes_per_constraint > 0
+    assert Table().stats().subscriptions == 0
+    assert Table().match({"x": 1}) == []
+
+
+def test_nested_columns_are_attributes() -> None:
+    table = Table(
+        {
+            "struct": "host.name prefix 'web'",
+            "list": "tags = 'b' and tags = 'c'",
+            "map": "labels.env = 'prod'",
+            "records": "parts.id = 3",
+            "code": "colour = 'red'",
+            "negated": "not tags = 'a'",
+        }
+    )
+    batch = pa.table(
+        {
+            "host": pa.array([{"name": "web-1"}, None, {"name": None}]),
+            "tags": pa.array([["b", "c"], ["b"], ["a", None]]),
+            "labels": pa.array([[("env", "prod")], [], None], pa.map_(pa.string(), pa.string())),
+            "parts": pa.array([[{"id": 3}, {"id": 4}], None, []]),
+            "colour": pa.array(["red", None, "blue"]).dictionary_encode(),
+            "unused": pa.array([b"x", b"y", b"z"]),
+        }
+    )
+    found = table.match_batch(batch).to_pylist()
+    by_row: dict[int, set[str]] = {0: set(), 1: set(), 2: set()}
+    for pair in found:
+        by_row[pair["event"]].add(pair["subscription"])
+    assert by_row[0] == {"struct", "list", "map", "records", "code", "negated"}
+    assert by_row[1] == {"negated"}
+    assert by_row[2] == set()
+
+
+def test_large_unsigned_integers_are_exact() -> None:
+    table = Table({"above": "x > 9223372036854775807", "equal": "x = 9223372036854775807"})
+    batch = pa.table({"x": pa.array([2**63, 2**63 - 1, 2**64 - 1], pa.uint64())})
+    found = table.match_batch(batch).to_pydict()
+    assert found == {"event": [0, 1, 2], "subscription": ["above", "equal", "above"]}
+    for value in (2**63, 2**64 - 1, 2**70):
+        assert table.match({"x": value}) == ["above"]
+
+
+def test_parse_is_what_adding_text_does() -> None:
+    assert Table({1: "x = 1"}).match({"x": 1}) == Table({1: parse("x = 1")}).match({"x": 1})
