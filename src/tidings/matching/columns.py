@@ -34,7 +34,7 @@ class Rows(NamedTuple):
     """The entries of a batch, in the order of its rows."""
 
     begins: Array  # of each row, and the end
-    entries: k.Entries
+    entries: Array
     data: Array  # bytes of the texts
 
 
@@ -193,9 +193,12 @@ class _Columns:
         np.cumsum(np.bincount(rows, minlength=count), out=begins[1:])
         order = np.empty(rows.size, np.int64)
         k.order_by_row(rows, begins, order)
-        columns = [_join([part[at] for part in self.parts], np.int32)[order] for at in range(2, 8)]
-        data = _join(self.data, np.uint8)
-        return Rows(begins, k.Entries(slots[order], *columns), data)
+        entries = np.empty((rows.size, k.WIDTH), np.int32)
+        entries[:, k.SLOT] = slots[order]
+        for at in range(1, k.WIDTH):
+            column = _join([part[at + 1] for part in self.parts], np.int32)
+            entries[:, at] = column[order]
+        return Rows(begins * k.WIDTH, entries.reshape(-1), _join(self.data, np.uint8))
 
 
 def _join(parts: list[Array], kind: Any) -> Array:

@@ -15,7 +15,7 @@ the entries lead to and checks the remaining constraints of the filters there, w
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numba import njit
@@ -29,11 +29,12 @@ Array = np.ndarray[Any, Any]
     NUMBER_BEGIN, NUMBER_LOW, NUMBER_LIST,
     BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, PREFIX_LIST, PREFIX_PARENT,
     SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
-    ORDERED_BEGIN, ORDERED_KEY, ORDERED_RECORD,
+    ORDERED_BEGIN, ORDERED_KEY, ORDERED_RECORD, ORDERED_WORD,
+    SETTLED_BEGIN, SETTLED_KEY, SETTLED_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
     ALWAYS, SECTIONS,
-) = range(32)  # fmt: skip
+) = range(36)  # fmt: skip
 HEADER: Final = 2 * SECTIONS
 
 # Types of values, as bits.
@@ -56,33 +57,27 @@ ABSENT: Final = -1
 SEVERAL: Final = 1 << 30  # on a record's subscription: it may be met again, so mark it
 
 
-class Scratch(NamedTuple):
-    """What one thread writes on while it works; stamps are compared with the event's number."""
+# An entry: so many numbers, one behind the other. `NUMBER` is the place of a number among numeric
+# constants, or a boolean's value; `TEXT_NUMBER` that of a text among equality constants; `BOUND` its
+# place among bounds; `BEGIN` and `END` where its bytes are in the data.
+SLOT, KIND, NUMBER, TEXT_NUMBER, BOUND, BEGIN, END, WIDTH = range(8)
 
-    slot_stamp: Array  # of slots: the event that set the two below
-    slot_begin: Array  # first of the slot's entries
-    slot_end: Array
-    list_stamp: Array  # of lists: visited
-    seen_stamp: Array  # of subscriptions: put out
-    epoch: Array  # the number of the event, one element
-
-
-class Entries(NamedTuple):
-    """The values of one event or of many, those of one slot together."""
-
-    slot: Array
-    kind: Array  # a type bit
-    number: Array  # place among numeric constants; a boolean's value
-    text: Array  # number among equality constants
-    bound: Array  # place among bounds
-    begin: Array  # bytes of a text in the data
-    end: Array
+# What a thread writes on: the number of the event, and stamps that are compared with it: for each
+# slot a stamp and the begin and end of its entries; for each list, visited; for each subscription,
+# put out. `Plan.scratch` is its size. One array, because a call that passes a dozen costs more than
+# what it does.
 
 
 @njit(cache=True, nogil=True, inline="always")
 def section(whole, name):
     """One section of the plan's whole numbers."""
     return whole[whole[2 * name] : whole[2 * name + 1]]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def item(whole, name, at):
+    """One number of a section, without making a view of it: views are counted, and that costs."""
+    return whole[whole[2 * name] + at]
 
 
 @njit(cache=True, nogil=True)
@@ -218,131 +213,173 @@ def among(members, begin, count, value):
     return first < begin + count and members[first] == value
 
 
-@njit(cache=True, nogil=True)
-def passes(word, low, high, whole, texts, entries, data, scratch, epoch):
+@njit(cache=True, nogil=True, inline="always")
+def passes(word, low, high, whole, texts, entries, data, work, epoch):
     """Whether the event passes one test."""
-    slot = word & SLOT_MASK
-    wanted = (word & NEGATED) == 0
-    if scratch.slot_stamp[slot] != epoch:
-        return not wanted
-    kind = word >> KIND_SHIFT
-    types = (word >> TYPE_SHIFT) & 15
-    for i in range(scratch.slot_begin[slot], scratch.slot_end[slot]):
-        if entries.kind[i] & types == 0:
-            continue
-        holds = False
-        if kind == NUMBER_IN or kind == BOOLEAN_IS:
-            holds = low <= entries.number[i] <= high
-        elif kind == TEXT_IS:
-            holds = entries.text[i] == low
-        elif kind == TEXT_BETWEEN:
-            holds = low <= entries.bound[i] <= high
-        elif kind == TEXT_CONTAINS:
-            begins = section(whole, PATTERN_BEGIN)
-            holds = contains(
-                data, entries.begin[i], entries.end[i], texts, begins[2 * low], begins[2 * low + 1]
-            )
-        elif kind == EXISTS:
-            holds = True
-        elif kind == NUMBER_NOT:
-            holds = entries.number[i] >= 0 and entries.number[i] != low
-        elif kind == TEXT_NOT:
-            holds = entries.text[i] != low
-        elif kind == NUMBER_AMONG:
-            holds = among(section(whole, MEMBERS), low, high, entries.number[i])
-        elif kind == TEXT_AMONG:
-            holds = among(section(whole, MEMBERS), low, high, entries.text[i])
-        if holds:
-            return wanted
-    return not wanted
+    slot = 1 + 3 * (word & SLOT_MASK)
+    result = (word & NEGATED) != 0
+    if work[slot] == epoch:
+        kind = word >> KIND_SHIFT
+        types = (word >> TYPE_SHIFT) & 15
+        at = work[slot + 1]
+        end = work[slot + 2]
+        while at < end:
+            if entries[at + KIND] & types:
+                holds = False
+                if kind == NUMBER_IN or kind == BOOLEAN_IS:
+                    holds = low <= entries[at + NUMBER] <= high
+                elif kind == TEXT_IS:
+                    holds = entries[at + TEXT_NUMBER] == low
+                elif kind == TEXT_BETWEEN:
+                    holds = low <= entries[at + BOUND] <= high
+                elif kind == EXISTS:
+                    holds = True
+                elif kind == NUMBER_NOT:
+                    holds = entries[at + NUMBER] >= 0 and entries[at + NUMBER] != low
+                elif kind == TEXT_NOT:
+                    holds = entries[at + TEXT_NUMBER] != low
+                else:
+                    holds = passes_rarely(kind, low, high, whole, texts, entries, at, data)
+                if holds:
+                    result = not result
+                    break
+            at += WIDTH
+    return result
 
 
 @njit(cache=True, nogil=True)
-def check_record(at, whole, texts, entries, data, scratch, epoch, out, found, asked, asks):
-    """Check the filter whose record begins here, and put out its subscription if it holds."""
-    records = section(whole, RECORDS)
-    if records[at] < 0:
-        at = -records[at] - 1
-    subscription = records[at]
-    tests = records[at + 1]
-    if subscription & SEVERAL and scratch.seen_stamp[subscription & ~SEVERAL] == epoch:
+def passes_rarely(kind, low, high, whole, texts, entries, at, data):
+    """The tests that take longer than a call."""
+    if kind == TEXT_CONTAINS:
+        first = item(whole, PATTERN_BEGIN, 2 * low)
+        last = item(whole, PATTERN_BEGIN, 2 * low + 1)
+        return contains(data, entries[at + BEGIN], entries[at + END], texts, first, last)
+    value = entries[at + NUMBER] if kind == NUMBER_AMONG else entries[at + TEXT_NUMBER]
+    return among(whole, whole[2 * MEMBERS] + low, high, value)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def hopeless(whole, at, work, epoch):
+    """Whether the first test of a record asks for an attribute that is absent, as most do."""
+    word = whole[at + 2] if whole[at + 1] else 0
+    return (
+        whole[at + 1] > 0
+        and word & NEGATED == 0
+        and word >> KIND_SHIFT != ASK
+        and work[1 + 3 * (word & SLOT_MASK)] != epoch
+    )
+
+
+@njit(cache=True, nogil=True)
+def check_record(at, whole, texts, entries, data, work, epoch, out, found, asks):
+    """Check the filter whose record begins here, and put out its subscription if it holds.
+
+    Questions are put out from the end: subscription and question, backwards.
+    """
+    subscription = whole[at]
+    tests = whole[at + 1]
+    several = subscription & SEVERAL != 0
+    subscription &= ~SEVERAL
+    seen = seen_place(whole) + subscription
+    if several and work[seen] == epoch:
         return found, asks
-    for test in range(tests):
-        place = at + 2 + 3 * test
-        word = records[place]
+    place = at + 2
+    end = place + 3 * tests
+    while place < end:
+        word = whole[place]
         if word >> KIND_SHIFT == ASK:
-            asked[2 * asks] = subscription & ~SEVERAL
-            asked[2 * asks + 1] = records[place + 1]
+            out[out.size - 1 - 2 * asks] = subscription
+            out[out.size - 2 - 2 * asks] = whole[place + 1]
             return found, asks + 1
         if not passes(
-            word,
-            records[place + 1],
-            records[place + 2],
-            whole,
-            texts,
-            entries,
-            data,
-            scratch,
-            epoch,
+            word, whole[place + 1], whole[place + 2], whole, texts, entries, data, work, epoch
         ):
             return found, asks
-    if subscription & SEVERAL:
-        subscription &= ~SEVERAL
-        scratch.seen_stamp[subscription] = epoch
+        place += 3
+    if several:
+        work[seen] = epoch
     out[found] = subscription
     return found + 1, asks
 
 
+@njit(cache=True, nogil=True, inline="always")
+def list_place(whole):
+    """Where the stamps of lists begin in a thread's array."""
+    return 1 + 3 * (whole[2 * SLOT_PRESENT + 1] - whole[2 * SLOT_PRESENT])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def seen_place(whole):
+    """Where the stamps of subscriptions begin."""
+    return list_place(whole) + whole[2 * LIST_BEGIN + 1] - whole[2 * LIST_BEGIN]
+
+
 @njit(cache=True, nogil=True)
-def visit(number, whole, texts, entries, data, scratch, epoch, out, found, asked, asks):
+def visit(number, whole, texts, entries, data, work, epoch, out, found, asks):
     """Go through the records of one list."""
-    if number < 0 or scratch.list_stamp[number] == epoch:
+    if number < 0:
         return found, asks
-    scratch.list_stamp[number] = epoch
-    begins = section(whole, LIST_BEGIN)
-    records = section(whole, RECORDS)
-    at = begins[number]
-    end = begins[number + 1]
-    while at < end and records[at] >= 0 and records[at + 1] == 0 and records[at] & SEVERAL == 0:
-        out[found] = records[at]  # nothing left to check
+    stamp = list_place(whole) + number
+    if work[stamp] == epoch:
+        return found, asks
+    work[stamp] = epoch
+    base = whole[2 * RECORDS]
+    at = base + item(whole, LIST_BEGIN, number)
+    end = base + item(whole, LIST_BEGIN, number + 1)
+    while at < end and whole[at] >= 0 and whole[at + 1] == 0 and whole[at] & SEVERAL == 0:
+        out[found] = whole[at]  # nothing left to check
         found += 1
         at += 2
     while at < end:
-        found, asks = check_record(
-            at, whole, texts, entries, data, scratch, epoch, out, found, asked, asks
-        )
-        at += 1 if records[at] < 0 else 2 + 3 * records[at + 1]
+        place = at if whole[at] >= 0 else base - whole[at] - 1
+        if not hopeless(whole, place, work, epoch):
+            found, asks = check_record(
+                place, whole, texts, entries, data, work, epoch, out, found, asks
+            )
+        at += 1 if whole[at] < 0 else 2 + 3 * whole[at + 1]
     return found, asks
 
 
 @njit(cache=True, nogil=True)
-def visit_ordered(
-    slot, which, query, whole, texts, entries, data, scratch, epoch, out, found, asked, asks
-):
+def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks):
     """Go through the records of an ordered list up to a key."""
-    begins = section(whole, ORDERED_BEGIN)
-    keys = section(whole, ORDERED_KEY)
-    places = section(whole, ORDERED_RECORD)
-    at = begins[4 * slot + which]
-    end = begins[4 * slot + which + 1]
-    while at < end and keys[at] <= query:
-        found, asks = check_record(
-            places[at], whole, texts, entries, data, scratch, epoch, out, found, asked, asks
-        )
+    # What needs no further test is copied up to where the keys end.
+    first = item(whole, SETTLED_BEGIN, 4 * slot + which)
+    last = item(whole, SETTLED_BEGIN, 4 * slot + which + 1)
+    keys = whole[2 * SETTLED_KEY]
+    owners = whole[2 * SETTLED_OWNER]
+    begin = first
+    while first < last:
+        middle = (first + last) >> 1
+        if whole[keys + middle] <= query:
+            first = middle + 1
+        else:
+            last = middle
+    for i in range(first - begin):
+        out[found + i] = whole[owners + begin + i]
+    found += first - begin
+    # The others, of which most ask next for an attribute that is absent.
+    at = item(whole, ORDERED_BEGIN, 4 * slot + which)
+    end = item(whole, ORDERED_BEGIN, 4 * slot + which + 1)
+    keys = whole[2 * ORDERED_KEY]
+    words = whole[2 * ORDERED_WORD]
+    base = whole[2 * RECORDS]
+    while at < end and whole[keys + at] <= query:
+        word = whole[words + at]
+        if word < 0 or work[1 + 3 * word] == epoch:
+            found, asks = check_record(
+                base + item(whole, ORDERED_RECORD, at), whole, texts, entries, data, work, epoch,
+                out, found, asks,
+            )  # fmt: skip
         at += 1
     return found, asks
 
 
 @njit(cache=True, nogil=True)
-def visit_grams(
-    slot, begin, end, whole, texts, entries, data, scratch, epoch, out, found, asked, asks
-):
+def visit_grams(slot, begin, end, whole, texts, entries, data, work, epoch, out, found, asks):
     """Look up every run of one to three bytes of a text."""
-    table = section(whole, GRAM_TABLE)
-    gram_slots = section(whole, GRAM_SLOT)
-    grams = section(whole, GRAM_BYTES)
-    lists = section(whole, GRAM_LIST)
-    mask = table.size - 1
+    table = whole[2 * GRAM_TABLE]
+    mask = whole[2 * GRAM_TABLE + 1] - table - 1
     for start in range(begin, end):
         gram = 0
         for length in range(1, 4):
@@ -350,12 +387,15 @@ def visit_grams(
                 break
             gram = gram << 8 | data[start + length - 1]
             at = hash_gram(slot, gram, length) & mask
-            while table[at] >= 0:
-                number = table[at]
-                if gram_slots[number] == slot and grams[number] == gram | length << 24:
+            while whole[table + at] >= 0:
+                number = whole[table + at]
+                if (
+                    item(whole, GRAM_SLOT, number) == slot
+                    and item(whole, GRAM_BYTES, number) == gram | length << 24
+                ):
                     found, asks = visit(
-                        lists[number], whole, texts, entries, data, scratch, epoch,
-                        out, found, asked, asks,
+                        item(whole, GRAM_LIST, number), whole, texts, entries, data, work, epoch,
+                        out, found, asks,
                     )  # fmt: skip
                     break
                 at = (at + 1) & mask
@@ -385,100 +425,104 @@ def fill_grams(table, slots, grams):
 
 
 @njit(cache=True, nogil=True)
-def probe(first, last, whole, texts, entries, data, scratch, out, asked):
+def probe(first, last, whole, texts, entries, data, work, out):
     """All subscriptions that the entries of one event satisfy.
 
-    Puts their numbers into `out`, and into `asked` the pairs of subscription and question that only
-    Python can answer. Returns how many of each.
+    Puts their numbers to the beginning of `out`, and to its end, backwards, the subscriptions and
+    questions that only Python can answer. Returns how many of each.
     """
-    scratch.epoch[0] += 1
-    epoch = scratch.epoch[0]
+    work[0] += 1
+    epoch = work[0]
     at = first
     while at < last:
-        slot = entries.slot[at]
-        scratch.slot_stamp[slot] = epoch
-        scratch.slot_begin[slot] = at
-        while at < last and entries.slot[at] == slot:
-            at += 1
-        scratch.slot_end[slot] = at
+        slot = entries[at + SLOT]
+        place = 1 + 3 * slot
+        work[place] = epoch
+        work[place + 1] = at
+        while at < last and entries[at + SLOT] == slot:
+            at += WIDTH
+        work[place + 2] = at
     found = 0
     asks = 0
-    always = whole[2 * ALWAYS]
     found, asks = visit(
-        always, whole, texts, entries, data, scratch, epoch, out, found, asked, asks
+        whole[2 * ALWAYS], whole, texts, entries, data, work, epoch, out, found, asks
     )
-    present = section(whole, SLOT_PRESENT)
-    ordered = section(whole, ORDERED_BEGIN)
+    ordered = whole[2 * ORDERED_BEGIN]
+    settled = whole[2 * SETTLED_BEGIN]
     at = first
     while at < last:
-        slot = entries.slot[at]
-        end = scratch.slot_end[slot]
+        slot = entries[at + SLOT]
+        end = work[1 + 3 * slot + 2]
         found, asks = visit(
-            present[slot], whole, texts, entries, data, scratch, epoch, out, found, asked, asks
-        )
+            item(whole, SLOT_PRESENT, slot), whole, texts, entries, data, work, epoch,
+            out, found, asks,
+        )  # fmt: skip
         least_number = least_text = np.int64(1) << 40
         most_number = most_text = np.int64(-1)
         while at < end:
-            kind = entries.kind[at]
+            kind = entries[at + KIND]
             if kind == TEXT:
-                if entries.text[at] >= 0:
+                if entries[at + TEXT_NUMBER] >= 0:
                     found, asks = visit(
-                        section(whole, TEXT_LIST)[entries.text[at]], whole, texts, entries, data,
-                        scratch, epoch, out, found, asked, asks,
+                        item(whole, TEXT_LIST, entries[at + TEXT_NUMBER]), whole, texts, entries,
+                        data, work, epoch, out, found, asks,
                     )  # fmt: skip
-                bound = entries.bound[at]
+                bound = entries[at + BOUND]
                 if bound >= 0:
                     least_text = min(least_text, bound)
                     most_text = max(most_text, bound)
-                    begins = section(whole, BOUND_BEGIN)
-                    node = section(whole, BOUND_INNER)[2 * begins[slot] + slot + bound]
+                    base = 2 * item(whole, BOUND_BEGIN, slot) + slot
+                    node = item(whole, BOUND_INNER, base + bound)
                     while node >= 0:
                         found, asks = visit(
-                            section(whole, PREFIX_LIST)[node], whole, texts, entries, data,
-                            scratch, epoch, out, found, asked, asks,
+                            item(whole, PREFIX_LIST, node), whole, texts, entries, data, work,
+                            epoch, out, found, asks,
                         )  # fmt: skip
-                        node = section(whole, PREFIX_PARENT)[node]
-                if section(whole, SLOT_GRAMS)[slot]:
+                        node = item(whole, PREFIX_PARENT, node)
+                if item(whole, SLOT_GRAMS, slot):
                     found, asks = visit_grams(
-                        slot, entries.begin[at], entries.end[at], whole, texts, entries, data,
-                        scratch, epoch, out, found, asked, asks,
+                        slot, entries[at + BEGIN], entries[at + END], whole, texts, entries, data,
+                        work, epoch, out, found, asks,
                     )  # fmt: skip
             elif kind == BOOLEAN:
-                lists = section(whole, SLOT_TRUE if entries.number[at] else SLOT_FALSE)
+                truth = SLOT_TRUE if entries[at + NUMBER] else SLOT_FALSE
                 found, asks = visit(
-                    lists[slot], whole, texts, entries, data, scratch, epoch, out, found,
-                    asked, asks,
+                    item(whole, truth, slot), whole, texts, entries, data, work, epoch,
+                    out, found, asks,
                 )  # fmt: skip
             else:
-                place = entries.number[at]
+                place = entries[at + NUMBER]
                 if place >= 0:
                     least_number = min(least_number, place)
                     most_number = max(most_number, place)
                     if place & 1:
-                        constant = section(whole, NUMBER_BEGIN)[slot] + (place >> 1)
+                        constant = item(whole, NUMBER_BEGIN, slot) + (place >> 1)
                         found, asks = visit(
-                            section(whole, NUMBER_LIST)[constant], whole, texts, entries, data,
-                            scratch, epoch, out, found, asked, asks,
+                            item(whole, NUMBER_LIST, constant), whole, texts, entries, data, work,
+                            epoch, out, found, asks,
                         )  # fmt: skip
-            at += 1
-        if ordered[4 * slot] < ordered[4 * slot + 4]:
+            at += WIDTH
+        if (
+            whole[ordered + 4 * slot] < whole[ordered + 4 * slot + 4]
+            or whole[settled + 4 * slot] < whole[settled + 4 * slot + 4]
+        ):
             if most_number >= 0:
                 found, asks = visit_ordered(
-                    slot, NUMBER_LOW_LIST, most_number, whole, texts, entries, data, scratch,
-                    epoch, out, found, asked, asks,
+                    slot, NUMBER_LOW_LIST, most_number, whole, texts, entries, data, work,
+                    epoch, out, found, asks,
                 )  # fmt: skip
                 found, asks = visit_ordered(
-                    slot, NUMBER_HIGH_LIST, -least_number, whole, texts, entries, data, scratch,
-                    epoch, out, found, asked, asks,
+                    slot, NUMBER_HIGH_LIST, -least_number, whole, texts, entries, data, work,
+                    epoch, out, found, asks,
                 )  # fmt: skip
             if most_text >= 0:
                 found, asks = visit_ordered(
-                    slot, TEXT_LOW_LIST, most_text, whole, texts, entries, data, scratch,
-                    epoch, out, found, asked, asks,
+                    slot, TEXT_LOW_LIST, most_text, whole, texts, entries, data, work,
+                    epoch, out, found, asks,
                 )  # fmt: skip
                 found, asks = visit_ordered(
-                    slot, TEXT_HIGH_LIST, -least_text, whole, texts, entries, data, scratch,
-                    epoch, out, found, asked, asks,
+                    slot, TEXT_HIGH_LIST, -least_text, whole, texts, entries, data, work,
+                    epoch, out, found, asks,
                 )  # fmt: skip
     return found, asks
 
@@ -595,28 +639,30 @@ def head(data, at):
 
 
 @njit(cache=True, nogil=True)
-def read_value(at, slot, whole, highs, texts, data, entries, count):
-    """One scalar, put down as an entry if the slot is one; the place after it and the count."""
+def read_value(at, slot, whole, highs, texts, data, entries, put):
+    """One scalar, put down as an entry if the slot is one; the place after it and the next entry."""
     kind, value, at = head(data, at)
     after = at + value if kind == 3 else at + 16 if kind == 8 else at
     if slot < 0 or kind == 0:
-        return after, count
-    entries.slot[count] = slot
+        return after, put
+    entries[put + SLOT] = slot
     if kind == 3:
-        entries.kind[count] = TEXT
-        entries.begin[count] = at
-        entries.end[count] = after
-        entries.text[count], entries.bound[count] = locate_text(slot, whole, texts, data, at, after)
+        entries[put + KIND] = TEXT
+        entries[put + BEGIN] = at
+        entries[put + END] = after
+        entries[put + TEXT_NUMBER], entries[put + BOUND] = locate_text(
+            slot, whole, texts, data, at, after
+        )
     elif kind == 4:
-        entries.kind[count] = BOOLEAN
-        entries.number[count] = value
+        entries[put + KIND] = BOOLEAN
+        entries[put + NUMBER] = value
     elif kind == 2:
-        entries.kind[count] = REAL
-        entries.number[count] = locate_number(
+        entries[put + KIND] = REAL
+        entries[put + NUMBER] = locate_number(
             slot, whole, highs, double_of(np.uint64(value)), np.int64(0)
         )
     else:
-        entries.kind[count] = INTEGER
+        entries[put + KIND] = INTEGER
         if kind == 1:
             high, low = split_integer(value)
         elif kind == 7:
@@ -628,18 +674,18 @@ def read_value(at, slot, whole, highs, texts, data, entries, count):
         else:
             high = double_of(big_endian(data, at, 8))
             low = np.int64(big_endian(data, at + 8, 8))
-        entries.number[count] = locate_number(slot, whole, highs, high, low)
-    return after, count + 1
+        entries[put + NUMBER] = locate_number(slot, whole, highs, high, low)
+    return after, put + WIDTH
 
 
 @njit(cache=True, nogil=True)
 def read_event(whole, highs, texts, data, entries):
-    """A flat event in MessagePack as entries; how many, or -1 where it is not flat."""
+    """A flat event in MessagePack as entries; where they end, or -1 where it is not flat."""
     names = section(whole, NAME_TABLE)
     begins = section(whole, NAME_BEGIN)
     firsts = section(whole, NAME_FIRST)
     kind, fields, at = head(data, 0)
-    count = 0
+    put = 0
     for _ in range(fields):
         kind, size, at = head(data, at)
         if kind != 3:
@@ -650,87 +696,48 @@ def read_event(whole, highs, texts, data, entries):
         if kind == 5:
             at = after
             for _ in range(size):
-                at, count = read_value(at, slot, whole, highs, texts, data, entries, count)
+                at, put = read_value(at, slot, whole, highs, texts, data, entries, put)
         elif kind == 6 or kind == 9:
             return -1
         else:
-            at, count = read_value(at, slot, whole, highs, texts, data, entries, count)
-    return count
+            at, put = read_value(at, slot, whole, highs, texts, data, entries, put)
+    return put
 
 
 @njit(cache=True, nogil=True)
-def scratch_of(work, slots, lists, subscriptions):
-    """The scratch at the beginning of a thread's working array; the array has `scratch_size`."""
-    return Scratch(
-        work[1 : 1 + slots],
-        work[1 + slots : 1 + 2 * slots],
-        work[1 + 2 * slots : 1 + 3 * slots],
-        work[1 + 3 * slots : 1 + 3 * slots + lists],
-        work[1 + 3 * slots + lists : 1 + 3 * slots + lists + subscriptions],
-        work[0:1],
-    )
-
-
-@njit(cache=True, nogil=True)
-def entries_of(work, begin, capacity):
-    """Room for so many entries within a working array."""
-    return Entries(
-        work[begin : begin + capacity],
-        work[begin + capacity : begin + 2 * capacity],
-        work[begin + 2 * capacity : begin + 3 * capacity],
-        work[begin + 3 * capacity : begin + 4 * capacity],
-        work[begin + 4 * capacity : begin + 5 * capacity],
-        work[begin + 5 * capacity : begin + 6 * capacity],
-        work[begin + 6 * capacity : begin + 7 * capacity],
-    )
-
-
-@njit(cache=True, nogil=True)
-def match_event(whole, highs, texts, data, work, out, room):
+def match_event(whole, highs, texts, data, work, out, scratch):
     """One event in MessagePack: how many subscriptions, and how many to ask about; -1 if not flat.
 
-    `work` holds the scratch and then seven numbers for each byte of the event; `out` has twice the
-    room more behind the room for subscriptions.
+    `work` holds the scratch, and behind it room for an entry for each byte of the event.
     """
-    slots = section(whole, SLOT_PRESENT).size
-    lists = section(whole, LIST_BEGIN).size
-    scratch = scratch_of(work, slots, lists, room)
-    begin = 1 + 3 * slots + lists + room
-    entries = entries_of(work, begin, (work.size - begin) // 7)
-    count = read_event(whole, highs, texts, data, entries)
-    if count < 0:
+    entries = work[scratch:]
+    end = read_event(whole, highs, texts, data, entries)
+    if end < 0:
         return -1, 0
-    return probe(0, count, whole, texts, entries, data, scratch, out, out[room:])
+    return probe(0, end, whole, texts, entries, data, work, out)
 
 
 @njit(cache=True, nogil=True)
-def match_rows(row, last, begins, whole, texts, entries, data, work, out, rows, asked, room):
-    """Rows of a batch until the last or until the room is used up.
+def match_rows(row, last, begins, whole, texts, entries, data, work, one, out, rows, asked):
+    """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
-    question into `asked`. Returns the next row and how many of each. `room` is what one row may
-    need at most.
+    question into `asked`; `one` has the room that a single event needs. Returns the next row and
+    how many of each.
     """
-    scratch = scratch_of(
-        work, section(whole, SLOT_PRESENT).size, section(whole, LIST_BEGIN).size, room
-    )
     found = 0
     asks = 0
-    one = np.empty(room, np.int32)
-    questions = np.empty(2 * room, np.int32)
-    while row < last and found + room <= out.size and 3 * (asks + room) <= asked.size:
-        here, more = probe(
-            begins[row], begins[row + 1], whole, texts, entries, data, scratch, one, questions
-        )
+    while row < last and found + one.size <= out.size and 3 * asks + 2 * one.size <= asked.size:
+        here, more = probe(begins[row], begins[row + 1], whole, texts, entries, data, work, one)
         for i in range(here):
             out[found + i] = one[i]
             rows[found + i] = row
         for i in range(more):
-            asked[3 * (asks + i)] = row
-            asked[3 * (asks + i) + 1] = questions[2 * i]
-            asked[3 * (asks + i) + 2] = questions[2 * i + 1]
+            asked[3 * asks] = row
+            asked[3 * asks + 1] = one[one.size - 1 - 2 * i]
+            asked[3 * asks + 2] = one[one.size - 2 - 2 * i]
+            asks += 1
         found += here
-        asks += more
         row += 1
     return row, found, asks
 

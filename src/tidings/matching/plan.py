@@ -73,13 +73,8 @@ class Plan(NamedTuple):
     questions: list[Expression]
     filters: int
     constraints: int
-    lists: int
-    room: int  # what one event may put out at most
-
-    @property
-    def scratch(self) -> int:
-        """How many numbers a thread needs to work with, besides those for its event."""
-        return 1 + 3 * len(self.names) + self.lists + self.room
+    room: int  # what one event may put out at most, questions included
+    scratch: int  # how many numbers a thread works with, besides the entries of its event
 
     @property
     def bytes(self) -> int:
@@ -404,9 +399,10 @@ class _Build:
         questions, ask_of = self._questions(whole_questions)
         lists = _Lists(self, filed)
         several = (np.bincount(owners, minlength=subscriptions) > 1)[owners] | lists.linked
-        records, begins, places = self._records(owners, several, lists, ask_of)
-        lists.order(places)
-        sections = self._sections(lists, begins, records)
+        kept, total = self._remaining(filed, ask_of)
+        lists.by_order((total == 0) & ~several)
+        records, begins, places = self._records(owners, several, lists, ask_of, kept, total)
+        sections = self._sections(lists, begins, records, places[lists.in_order], owners)
         whole = _pack(sections)
         del tests
         return Plan(
@@ -418,8 +414,8 @@ class _Build:
             questions,
             self.filters,
             self.count,
-            lists.count + 2,
-            max(subscriptions, len(ask_of), 1) + 1,
+            subscriptions + 2 * len(ask_of) + 2,
+            1 + 3 * len(self.slots) + lists.count + 2 + subscriptions,
         )
 
     def _choose(self) -> Array:
@@ -459,26 +455,39 @@ class _Build:
             ask_of[filter] = numbers.setdefault(asked, len(numbers))
         return list(numbers), ask_of
 
+    def _remaining(self, filed: Array, ask_of: dict[int, int]) -> tuple[Array, Array]:
+        """Which tests are left after filing, and how many of each filter, a question counted."""
+        tests = self.tests
+        kept = np.ones(self.count, bool)
+        kept[filed[filed >= 0]] = ~tests.exact[filed[filed >= 0]]
+        kept[tests.kind == k.ASK] = False
+        total = np.bincount(tests.filter[kept], minlength=self.filters)
+        total[list(ask_of)] += 1
+        return kept, total
+
     def _records(
-        self, owners: Array, several: Array, lists: _Lists, ask_of: dict[int, int]
+        self,
+        owners: Array,
+        several: Array,
+        lists: _Lists,
+        ask_of: dict[int, int],
+        kept: Array,
+        total: Array,
     ) -> tuple[Array, Array, Array]:
         """Lay out the records list by list: first those without tests, others, then links."""
         tests = self.tests
-        kept = np.ones(self.count, bool)
-        kept[lists.filed[(lists.filed >= 0)]] = ~tests.exact[lists.filed[lists.filed >= 0]]
-        kept[tests.kind == k.ASK] = False
-        remaining = np.bincount(tests.filter[kept], minlength=self.filters)
-        asks = np.zeros(self.filters, np.int64)
-        for filter in ask_of:
-            asks[filter] = 1
-        total = remaining + asks
         bare = (total == 0) & ~several
         length = 2 + 3 * total
+        length[lists.settled] = 0  # these need no record
         # Items: filters, then links to filters that are filed in several lists.
         item_list = np.concatenate((lists.of_filter, lists.link_list))
-        item_rank = np.concatenate((np.where(bare, 0, 1), np.full(lists.link_list.size, 2)))
+        rank = np.where(bare & ~lists.stored, 0, 1)
+        item_rank = np.concatenate((rank, np.full(lists.link_list.size, 2)))
         item_size = np.concatenate((length, np.ones(lists.link_list.size, np.int64)))
-        order = np.lexsort((item_rank, item_list))
+        # Records of ordered lists lie in their order, so that a search runs through memory.
+        item_key = np.zeros(item_list.size, np.int64)
+        item_key[lists.in_order] = np.arange(lists.in_order.size)
+        order = np.lexsort((item_key, item_rank, item_list))
         place = np.empty(order.size, np.int64)
         ends = np.cumsum(item_size[order])
         place[order] = ends - item_size[order]
@@ -487,8 +496,9 @@ class _Build:
         begins = np.concatenate((place[order], [size]))[begins]
         records = np.zeros(size, np.int64)
         places = place[: self.filters]
-        records[places] = owners | np.where(several, k.SEVERAL, 0)
-        records[places + 1] = total
+        full = length > 0
+        records[places[full]] = (owners | np.where(several, k.SEVERAL, 0))[full]
+        records[places[full] + 1] = total[full]
         frequency = np.bincount(tests.slot, minlength=len(self.slots))
         which = np.flatnonzero(kept)
         which = which[np.lexsort((frequency[tests.slot[which]], tests.filter[which]))]
@@ -502,13 +512,15 @@ class _Build:
         )
         records[at], records[at + 1], records[at + 2] = word, tests.low[which], tests.high[which]
         for filter, question in ask_of.items():
-            at_ask = places[filter] + 2 + 3 * remaining[filter]
+            at_ask = places[filter] + 2 + 3 * (total[filter] - 1)
             records[at_ask] = k.ASK << k.KIND_SHIFT
             records[at_ask + 1] = question
         records[place[self.filters :]] = -places[lists.link_filter] - 1
         return records, begins, places
 
-    def _sections(self, lists: _Lists, begins: Array, records: Array) -> dict[int, Array]:
+    def _sections(
+        self, lists: _Lists, begins: Array, records: Array, ordered: Array, owners: Array
+    ) -> dict[int, Array]:
         """All sections of the plan's whole numbers."""
         slots = len(self.slots)
         names = list(self.slots)
@@ -547,9 +559,13 @@ class _Build:
             k.SLOT_FALSE: lists.by_false,
             k.SLOT_TRUE: lists.by_true,
             k.SLOT_GRAMS: np.isin(np.arange(slots), gram_slots),
-            k.ORDERED_BEGIN: lists.ordered[0],
-            k.ORDERED_KEY: lists.ordered[1],
-            k.ORDERED_RECORD: lists.ordered[2],
+            k.ORDERED_BEGIN: lists.order_begins,
+            k.ORDERED_KEY: lists.order_keys,
+            k.ORDERED_RECORD: ordered,
+            k.ORDERED_WORD: _first_slots(records, ordered),
+            k.SETTLED_BEGIN: lists.settled_begins,
+            k.SETTLED_KEY: lists.settled_keys,
+            k.SETTLED_OWNER: owners[lists.settled],
             k.GRAM_TABLE: gram_table,
             k.GRAM_SLOT: gram_slots,
             k.GRAM_BYTES: grams,
@@ -609,8 +625,7 @@ class _Lists:
         # What is found through links or ordered keys lies in a last list that nobody visits.
         self.stored = self.of_filter < 0
         self.of_filter[self.stored] = self.count
-        self.in_order = np.flatnonzero(way == _BY_ORDER)
-        self.ordered: tuple[Array, Array, Array] = (np.zeros(0), np.zeros(0), np.zeros(0))
+        self.ordered_ones = np.flatnonzero(way == _BY_ORDER)
 
     def _keyed(
         self, chosen: Array, key: Array, size: int, links: tuple[Array, Array] | None = None
@@ -658,17 +673,26 @@ class _Lists:
         nest_prefixes(nodes, ends, inner, parent)
         return inner, lists, parent
 
-    def order(self, places: Array) -> None:
-        """The ordered lists, now that the places of the records are known."""
+    def by_order(self, done: Array) -> None:
+        """Filters in ordered lists, by slot, list and key; apart those that are done with that."""
+        settled = done[self.ordered_ones]
+        self.in_order, self.order_begins, self.order_keys = self._sorted(
+            self.ordered_ones[~settled]
+        )
+        self.settled, self.settled_begins, self.settled_keys = self._sorted(
+            self.ordered_ones[settled]
+        )
+
+    def _sorted(self, chosen: Array) -> tuple[Array, Array, Array]:
         tests = self.build.tests
-        test = self.filed[self.in_order]
+        test = self.filed[chosen]
         slot, which = tests.slot[test], tests.key[test]
         from_low = (which & 1) == 0
         key = np.where(from_low, tests.low[test], -tests.high[test])
         order = np.lexsort((key, which, slot))
         group = (4 * slot + which)[order]
         begins = np.searchsorted(group, np.arange(4 * len(self.build.slots) + 1))
-        self.ordered = begins, key[order], places[self.in_order][order]
+        return chosen[order], begins, key[order]
 
 
 @njit(cache=True)
@@ -826,6 +850,14 @@ class _Patterns:
 
     def encoded(self) -> Iterable[bytes]:
         return (text.encode() for text in self.texts)
+
+
+def _first_slots(records: Array, places: Array) -> Array:
+    """The slot that the first test of a record needs to be present, or -1."""
+    has = records[places + 1] > 0
+    word = np.where(has, records[np.where(has, places + 2, 0)], -1)
+    free = (word & k.NEGATED != 0) | (word >> k.KIND_SHIFT == k.ASK) | ~has
+    return np.where(free, -1, word & k.SLOT_MASK)
 
 
 def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:

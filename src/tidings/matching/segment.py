@@ -38,6 +38,7 @@ class Segment:
     def __init__(self, ids: list[Id], plan: Plan) -> None:
         self.ids = ids
         self.plan = plan
+        self.counted = ids == list(range(len(ids)))  # then numbers are ids
         self.removed = np.zeros(len(ids), bool)
         self.removals = 0
         self._numbers: dict[Id, int] | None = None
@@ -88,15 +89,23 @@ class Segment:
         data = encode(event, plan)
         work, out = self._working(len(data))
         found, asks = k.match_event(
-            plan.whole, plan.highs, plan.texts, np.frombuffer(data, np.uint8), work, out, plan.room
+            plan.whole,
+            plan.highs,
+            plan.texts,
+            np.frombuffer(data, np.uint8),
+            work,
+            out,
+            plan.scratch,
         )
         if found < 0:
             return self.match(Event(event))
         numbers = out[:found]
         if asks:
-            numbers = self._answered(event, numbers, out[plan.room : plan.room + 2 * asks])
+            numbers = self._answered(event, numbers, out[: -2 * asks - 1 : -1])
         if self.removals:
             numbers = numbers[~self.removed[numbers]]
+        if self.counted:
+            return numbers.tolist()  # type: ignore[no-any-return]
         ids = self.ids
         return [ids[number] for number in numbers.tolist()]
 
@@ -108,7 +117,7 @@ class Segment:
             plan = self.plan
             local.size = max(size, 1024)
             work = local.work = np.zeros(plan.scratch + 7 * local.size, np.int32)
-            local.out = np.zeros(3 * plan.room, np.int32)
+            local.out = np.zeros(plan.room, np.int32)
         return work, local.out
 
     def _check(self, question: int) -> Any:
@@ -155,15 +164,15 @@ class Segment:
     def _match_rows(self, rows: Rows, first: int, last: int) -> tuple[Array, Array, Array]:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
-        work, _ = self._working(0)
+        work, one = self._working(0)
         out = np.empty(OUTPUT + plan.room, np.int32)
         at = np.empty(OUTPUT + plan.room, np.int32)
-        asked = np.empty(3 * (plan.room + (OUTPUT if plan.questions else 0)), np.int32)
+        asked = np.empty(2 * plan.room + (OUTPUT if plan.questions else 0), np.int32)
         parts: list[tuple[Array, Array, Array]] = []
         while first < last:
             first, found, asks = k.match_rows(
                 first, last, rows.begins, plan.whole, plan.texts, rows.entries, rows.data,
-                work, out, at, asked, plan.room,
+                work, one, out, at, asked,
             )  # fmt: skip
             parts.append((at[:found].copy(), out[:found].copy(), asked[: 3 * asks].copy()))
         if len(parts) == 1:
@@ -199,14 +208,17 @@ class Segment:
 def encode(event: dict[str, Any], plan: Plan | None = None) -> bytes:
     """A flat event in MessagePack, with the derived attributes that a plan asks for."""
     if plan is not None and plan.derived:
-        event = dict(event)
-        for name, derived in plan.derived.items():
-            value = event.get(name)
-            for transform, own in derived:
-                if isinstance(value, str):
-                    event[own] = DERIVE[transform](value)
-                elif isinstance(value, tuple):
-                    event[own] = tuple(DERIVE[transform](v) for v in value if isinstance(v, str))
+        derived = plan.derived
+        full = dict(event)
+        for name, value in event.items():
+            if name in derived:
+                for transform, own in derived[name]:
+                    if type(value) is str:
+                        full[own] = DERIVE[transform](value)
+                    elif type(value) is tuple:
+                        texts = (v for v in value if type(v) is str)
+                        full[own] = tuple(map(DERIVE[transform], texts))
+        event = full
     try:
         return _ENCODER.encode(event if type(event) is dict else dict(event))
     except OverflowError:
