@@ -25,8 +25,8 @@ Array = np.ndarray[Any, Any]
 # Sections of the whole numbers. The header holds begin and end of each.
 (
     NAME_TABLE, NAME_BEGIN, NAME_FIRST,
-    TEXT_TABLE, TEXT_FIRST, TEXT_BEGIN, TEXT_LIST,
-    NUMBER_BEGIN, NUMBER_LOW, NUMBER_LIST,
+    TEXT_TABLE, TEXT_FIRST, TEXT_PLACE,
+    NUMBER_BEGIN, NUMBER_LOW, NUMBER_PLACE,
     BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, PREFIX_LIST, PREFIX_PARENT,
     SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
     ORDERED_BEGIN, ORDERED_KEY, ORDERED_RECORD, ORDERED_WORD,
@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
     ALWAYS, SECTIONS,
-) = range(36)  # fmt: skip
+) = range(35)  # fmt: skip
 HEADER: Final = 2 * SECTIONS
 
 # Types of values, as bits.
@@ -59,7 +59,7 @@ SEVERAL: Final = 1 << 30  # on a record's subscription: it may be met again, so 
 
 # An entry: so many numbers, one behind the other. `NUMBER` is the place of a number among numeric
 # constants, or a boolean's value; `TEXT_NUMBER` that of a text among equality constants; `BOUND` its
-# place among bounds; `BEGIN` and `END` where its bytes are in the data.
+# place among bounds; `BEGIN` and `END` where its bytes are.
 SLOT, KIND, NUMBER, TEXT_NUMBER, BOUND, BEGIN, END, WIDTH = range(8)
 
 # What a thread writes on: the number of the event, and stamps that are compared with it: for each
@@ -113,33 +113,39 @@ def compare_bytes(data, begin, end, other, other_begin, other_end):
 
 
 @njit(cache=True, nogil=True)
-def fill_table(table, begins, firsts, data):
-    """Put texts, numbered slot by slot, into a hash table (a power of two long, all -1)."""
+def fill_table(table, begins, step, firsts, data):
+    """Put texts, numbered slot by slot, into a hash table (a power of two long, all -1).
+
+    The bytes of text n lie from `begins[step * n]` to `begins[step * (n + 1)]`.
+    """
     mask = table.size - 1
     for slot in range(firsts.size - 1):
         for number in range(firsts[slot], firsts[slot + 1]):
-            at = hash_bytes(data, begins[number], begins[number + 1], slot) & mask
+            at = hash_bytes(data, begins[step * number], begins[step * number + step], slot) & mask
             while table[at] >= 0:
                 at = (at + 1) & mask
             table[at] = number
 
 
 @njit(cache=True, nogil=True)
-def find_text(table, begins, firsts, texts, slot, data, begin, end):
-    """The number of a text among those of a slot, or -1."""
-    first = firsts[slot]
-    last = firsts[slot + 1]
+def find_text(table, begins, step, firsts, whole, texts, slot, data, begin, end):
+    """The number of a text among those of a slot, or -1; the first four name sections."""
+    first = item(whole, firsts, slot)
+    last = item(whole, firsts, slot + 1)
     if first == last:
         return -1
-    mask = table.size - 1
+    base = whole[2 * table]
+    mask = whole[2 * table + 1] - base - 1
+    offsets = whole[2 * begins]
     at = hash_bytes(data, begin, end, slot) & mask
     while True:
-        number = table[at]
+        number = whole[base + at]
         if number < 0:
             return -1
         if first <= number < last and same_bytes(
-            texts, begins[number], begins[number + 1], data, begin, end
-        ):
+            texts, whole[offsets + step * number], whole[offsets + step * number + step],
+            data, begin, end,
+        ):  # fmt: skip
             return number
         at = (at + 1) & mask
 
@@ -323,9 +329,18 @@ def visit(number, whole, texts, entries, data, work, epoch, out, found, asks):
     if work[stamp] == epoch:
         return found, asks
     work[stamp] = epoch
+    return visit_records(
+        item(whole, LIST_BEGIN, number), item(whole, LIST_BEGIN, number + 1),
+        whole, texts, entries, data, work, epoch, out, found, asks,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def visit_records(begin, last, whole, texts, entries, data, work, epoch, out, found, asks):
+    """Go through records that lie one behind the other."""
     base = whole[2 * RECORDS]
-    at = base + item(whole, LIST_BEGIN, number)
-    end = base + item(whole, LIST_BEGIN, number + 1)
+    at = base + begin
+    end = base + last
     while at < end and whole[at] >= 0 and whole[at + 1] == 0 and whole[at] & SEVERAL == 0:
         out[found] = whole[at]  # nothing left to check
         found += 1
@@ -424,6 +439,20 @@ def fill_grams(table, slots, grams):
         table[at] = number
 
 
+@njit(cache=True, nogil=True, inline="always")
+def met(entries, begin, at, field):
+    """Whether an earlier value of the same list has the same coordinate, and the same sort."""
+    found = False
+    sort = entries[at + KIND] & (INTEGER | REAL) != 0
+    while begin < at:
+        if entries[begin + field] == entries[at + field] and sort == (
+            entries[begin + KIND] & (INTEGER | REAL) != 0
+        ):
+            found = True
+        begin += WIDTH
+    return found
+
+
 @njit(cache=True, nogil=True)
 def probe(first, last, whole, texts, entries, data, work, out):
     """All subscriptions that the entries of one event satisfy.
@@ -462,10 +491,12 @@ def probe(first, last, whole, texts, entries, data, work, out):
         while at < end:
             kind = entries[at + KIND]
             if kind == TEXT:
-                if entries[at + TEXT_NUMBER] >= 0:
-                    found, asks = visit(
-                        item(whole, TEXT_LIST, entries[at + TEXT_NUMBER]), whole, texts, entries,
-                        data, work, epoch, out, found, asks,
+                number = entries[at + TEXT_NUMBER]
+                if number >= 0 and not met(entries, work[1 + 3 * slot + 1], at, TEXT_NUMBER):
+                    found, asks = visit_records(
+                        item(whole, TEXT_PLACE, 2 * number + 1),
+                        item(whole, TEXT_PLACE, 2 * number + 3),
+                        whole, texts, entries, data, work, epoch, out, found, asks,
                     )  # fmt: skip
                 bound = entries[at + BOUND]
                 if bound >= 0:
@@ -495,11 +526,12 @@ def probe(first, last, whole, texts, entries, data, work, out):
                 if place >= 0:
                     least_number = min(least_number, place)
                     most_number = max(most_number, place)
-                    if place & 1:
+                    if place & 1 and not met(entries, work[1 + 3 * slot + 1], at, NUMBER):
                         constant = item(whole, NUMBER_BEGIN, slot) + (place >> 1)
-                        found, asks = visit(
-                            item(whole, NUMBER_LIST, constant), whole, texts, entries, data, work,
-                            epoch, out, found, asks,
+                        found, asks = visit_records(
+                            item(whole, NUMBER_PLACE, constant),
+                            item(whole, NUMBER_PLACE, constant + 1),
+                            whole, texts, entries, data, work, epoch, out, found, asks,
                         )  # fmt: skip
             at += WIDTH
         if (
@@ -530,16 +562,10 @@ def probe(first, last, whole, texts, entries, data, work, out):
 @njit(cache=True, nogil=True)
 def locate_text(slot, whole, texts, data, begin, end):
     """The coordinates of a text: number among equality constants, place among bounds."""
-    number = find_text(
-        section(whole, TEXT_TABLE), section(whole, TEXT_BEGIN), section(whole, TEXT_FIRST), texts,
-        slot, data, begin, end,
-    )  # fmt: skip
-    bounds = section(whole, BOUND_BEGIN)
+    number = find_text(TEXT_TABLE, TEXT_PLACE, 2, TEXT_FIRST, whole, texts, slot, data, begin, end)
     place = -1
-    if bounds[slot] < bounds[slot + 1]:
-        place = place_text(
-            section(whole, BOUND_TEXT), texts, bounds[slot], bounds[slot + 1], data, begin, end
-        )
+    if item(whole, BOUND_BEGIN, slot) < item(whole, BOUND_BEGIN, slot + 1):
+        place = locate_bound(slot, whole, texts, data, begin, end)
     return number, place
 
 
@@ -553,9 +579,52 @@ def locate_number(slot, whole, highs, high, low):
 
 @njit(cache=True, nogil=True)
 def locate_texts(slot, whole, texts, data, offsets, numbers, places):
-    """The coordinates of many texts, whose bytes lie between successive offsets."""
-    for i in range(numbers.size):
-        numbers[i], places[i] = locate_text(slot, whole, texts, data, offsets[i], offsets[i + 1])
+    """The coordinates of many texts, whose bytes lie between successive offsets.
+
+    The first look into the hash table is taken for all before any is compared: these reads do not
+    wait for each other.
+    """
+    count = numbers.size
+    base = whole[2 * TEXT_TABLE]
+    mask = whole[2 * TEXT_TABLE + 1] - base - 1
+    offset = whole[2 * TEXT_PLACE]
+    first = item(whole, TEXT_FIRST, slot)
+    last = item(whole, TEXT_FIRST, slot + 1)
+    guess = np.empty(count, np.int32)
+    begin = np.empty(count, np.int32)
+    if first < last:
+        for i in range(count):
+            guess[i] = hash_bytes(data, offsets[i], offsets[i + 1], slot) & mask
+        for i in range(count):
+            guess[i] = whole[base + guess[i]]
+        for i in range(count):
+            begin[i] = whole[offset + 2 * guess[i]] if first <= guess[i] < last else -1
+    bounds = item(whole, BOUND_BEGIN, slot + 1) - item(whole, BOUND_BEGIN, slot)
+    for i in range(count):
+        numbers[i] = -1
+        places[i] = -1
+        if first < last:
+            number = guess[i]
+            if begin[i] >= 0 and same_bytes(
+                texts, begin[i], whole[offset + 2 * number + 2], data, offsets[i], offsets[i + 1]
+            ):
+                numbers[i] = number
+            elif number >= 0:
+                numbers[i] = find_text(
+                    TEXT_TABLE, TEXT_PLACE, 2, TEXT_FIRST, whole, texts, slot,
+                    data, offsets[i], offsets[i + 1],
+                )  # fmt: skip
+        if bounds:
+            places[i] = locate_bound(slot, whole, texts, data, offsets[i], offsets[i + 1])
+
+
+@njit(cache=True, nogil=True)
+def locate_bound(slot, whole, texts, data, begin, end):
+    """The place of a text among the bounds of its slot."""
+    bounds = section(whole, BOUND_BEGIN)
+    return place_text(
+        section(whole, BOUND_TEXT), texts, bounds[slot], bounds[slot + 1], data, begin, end
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -681,16 +750,15 @@ def read_value(at, slot, whole, highs, texts, data, entries, put):
 @njit(cache=True, nogil=True)
 def read_event(whole, highs, texts, data, entries):
     """A flat event in MessagePack as entries; where they end, or -1 where it is not flat."""
-    names = section(whole, NAME_TABLE)
-    begins = section(whole, NAME_BEGIN)
-    firsts = section(whole, NAME_FIRST)
     kind, fields, at = head(data, 0)
     put = 0
     for _ in range(fields):
         kind, size, at = head(data, at)
         if kind != 3:
             return -1
-        slot = find_text(names, begins, firsts, texts, 0, data, at, at + size)
+        slot = find_text(
+            NAME_TABLE, NAME_BEGIN, 1, NAME_FIRST, whole, texts, 0, data, at, at + size
+        )
         at += size
         kind, size, after = head(data, at)
         if kind == 5:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -133,16 +134,14 @@ class _Build:
         self.texts = bytearray()
         self.slots: dict[str, int] = {}
         self.derived: dict[str, list[tuple[int, str]]] = {}
-        columns = zip(*flat, strict=True) if flat else iter([()] * 5)
-        names, operators, types, negated, operands = columns
-        self.operands = np.fromiter(operands, object, self.count)
-        self.names = names
-        codes: dict[tuple[str, str], int] = {}
-        coded = np.fromiter(
-            (codes.setdefault(pair, len(codes)) for pair in zip(operators, types, strict=True)),
-            np.int64,
-            self.count,
+        names, kinds, negated, operands = (
+            map(itemgetter(at), flat) for at in (0, slice(1, 3), 3, 4)
         )
+        self.operands = np.fromiter(operands, object, self.count)
+        self.names = list(names)
+        pairs = list(kinds)
+        codes = {pair: code for code, pair in enumerate(dict.fromkeys(pairs))}
+        coded = np.fromiter(map(codes.__getitem__, pairs), np.int64, self.count)
         self.tests.negated[:] = np.fromiter(negated, bool, self.count)
         self.groups = {pair: np.flatnonzero(coded == code) for pair, code in codes.items()}
         self.asked: list[Array] = []  # tests that are questions
@@ -527,14 +526,15 @@ class _Build:
         name_begins = self._put(name.encode() for name in names)
         name_table = _table(slots)
         name_firsts = np.asarray([0, slots], Whole)
-        text_begins = self._put(self.equal.encoded())
+        text_begins = self._put_texts(self.equal.dictionary.take(pa.array(self.equal.codes)))
         text_table = _table(self.equal.slots.size)
+        text_places = np.column_stack((text_begins, begins[lists.by_text])).reshape(-1)
         bound_begins = self._put(self.bounds.encoded())
         pattern_begins = self._put(self.patterns.encoded())
         blob = np.frombuffer(bytes(self.texts), np.uint8)
         text_firsts = np.searchsorted(self.equal.slots, np.arange(slots + 1)).astype(Whole)
-        k.fill_table(name_table, name_begins, name_firsts, blob)
-        k.fill_table(text_table, text_begins, text_firsts, blob)
+        k.fill_table(name_table, name_begins, 1, name_firsts, blob)
+        k.fill_table(text_table, text_begins, 1, text_firsts, blob)
         gram_slots, grams, gram_lists = lists.grams
         gram_table = _table(grams.size)
         k.fill_grams(gram_table, gram_slots.astype(Whole), grams.astype(Whole))
@@ -545,11 +545,10 @@ class _Build:
             k.NAME_FIRST: name_firsts,
             k.TEXT_TABLE: text_table,
             k.TEXT_FIRST: text_firsts,
-            k.TEXT_BEGIN: text_begins,
-            k.TEXT_LIST: lists.by_text,
+            k.TEXT_PLACE: text_places,
             k.NUMBER_BEGIN: self.numbers.begins,
             k.NUMBER_LOW: self.numbers.lows,
-            k.NUMBER_LIST: lists.by_number,
+            k.NUMBER_PLACE: begins[lists.by_number],
             k.BOUND_BEGIN: self.bounds.begins,
             k.BOUND_TEXT: bound_begins,
             k.BOUND_INNER: inner,
@@ -576,6 +575,16 @@ class _Build:
             k.PATTERN_BEGIN: np.column_stack((pattern_begins[:-1], pattern_begins[1:])).reshape(-1),
             k.ALWAYS: np.asarray([lists.always]),
         }
+
+    def _put_texts(self, texts: pa.Array) -> Array:
+        """The same for an Arrow array of texts."""
+        _, offsets, data = texts.buffers()
+        start = len(self.texts)
+        begins = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        if data is not None and begins.size:
+            self.texts += memoryview(data)[begins[0] : begins[-1]]
+        begins = begins - begins[0] if begins.size else np.zeros(1, np.int64)
+        return (begins + start).astype(Whole)
 
     def _put(self, encoded: Iterable[bytes]) -> Array:
         """Append texts to the plan's bytes; where each begins, and where the last ends."""
@@ -610,8 +619,10 @@ class _Lists:
         text_count, number_count = build.equal.slots.size, build.numbers.highs.size
         by_text_links = self._links(way == _BY_TEXTS, key, build.equal.number)
         by_number_links = self._links(way == _BY_NUMBERS, key, build.numbers.constant)
-        self.by_text = self._keyed(way == _BY_TEXT, key, text_count, by_text_links)
-        self.by_number = self._keyed(way == _BY_NUMBER, key, number_count, by_number_links)
+        # Of each key the list, or that of the next key which has one: between successive ones lie
+        # the records of the first, so an event goes there without a look at the list.
+        self.by_text = self._successive(way == _BY_TEXT, key, text_count, by_text_links)
+        self.by_number = self._successive(way == _BY_NUMBER, key, number_count, by_number_links)
         truth = way == _BY_TRUTH
         self.by_false = self._keyed(truth & (key == 0), slot, slots)
         self.by_true = self._keyed(truth & (key == 1), slot, slots)
@@ -641,6 +652,14 @@ class _Lists:
         self.link_filter = np.concatenate((self.link_filter, link_filters))
         self.count += used.size
         return of_key
+
+    def _successive(
+        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array]
+    ) -> Array:
+        first = self.count
+        of_key = self._keyed(chosen, key, size, links)
+        used = np.flatnonzero(of_key >= 0)
+        return first + np.searchsorted(used, np.arange(size + 1))
 
     def _links(self, chosen: Array, key: Array, values: Array) -> tuple[Array, Array]:
         """For filters filed under a list of values: each value, and the filter."""
@@ -778,9 +797,6 @@ class _Equalities:
         used, self.number = np.unique(slots * size + codes, return_inverse=True)
         self.slots = used // size
         self.codes = used % size
-
-    def encoded(self) -> Iterable[bytes]:
-        return (text.encode() for text in self.dictionary.take(pa.array(self.codes)).to_pylist())
 
 
 class _Bounds:
