@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
-from tidings.language.expression import Expression
+from tidings.language.constraint import Constraint
+from tidings.language.expression import Expression, conjoin
+from tidings.matching import plan as plan_module
 from tidings.matching import table as table_module
 from tidings.matching.table import Table
 
@@ -199,3 +201,39 @@ def test_large_unsigned_integers_are_exact() -> None:
 
 def test_parse_is_what_adding_text_does() -> None:
     assert Table({1: "x = 1"}).match({"x": 1}) == Table({1: parse("x = 1")}).match({"x": 1})
+
+
+ranges = st.lists(
+    st.builds(
+        Constraint,
+        st.sampled_from(["x", "y", "z"]),
+        st.sampled_from(["<", ">=", "between"]),
+        st.just("number"),
+        st.just(False),
+        st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda p: (min(p), max(p))),
+    ).map(lambda c: c if c.operator == "between" else c._replace(operand=c.operand[0])),  # type: ignore[index]
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(
+    st.lists(ranges, min_size=1, max_size=150),
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(["x", "y", "z"]),
+            st.one_of(st.integers(-2, 32), st.floats(0, 30), st.lists(st.integers(0, 30))),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_ranges_held_in_cells_are_exact(
+    filters: list[list[Constraint]], events: list[dict[str, Any]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_module, "MANY_RANGES", 1)
+        table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
+    for event in events:
+        expected = [n for n, f in enumerate(filters) if oracle.holds(conjoin(f), laid_out(event))]
+        assert sorted(table.match(event)) == expected

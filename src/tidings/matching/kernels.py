@@ -18,7 +18,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
 
 Array = np.ndarray[Any, Any]
 
@@ -33,8 +35,9 @@ Array = np.ndarray[Any, Any]
     SETTLED_BEGIN, SETTLED_KEY, SETTLED_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
+    DENSE_SLOT, DENSE_CELL, DENSE_MASK, DENSE_BITS, DENSE_RECORD,
     ALWAYS, SECTIONS,
-) = range(35)  # fmt: skip
+) = range(40)  # fmt: skip
 HEADER: Final = 2 * SECTIONS
 
 # Types of values, as bits.
@@ -53,7 +56,8 @@ SLOT_MASK: Final = (1 << 21) - 1
 # Ordered lists of a slot: numbers from below, from above; texts from below, from above.
 NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
 
-ABSENT: Final = -1
+CELLS: Final = 16  # into which the numbers of a dense slot are sorted
+DENSE_SLOTS: Final = 31  # as many as a mask has bits
 SEVERAL: Final = 1 << 30  # on a record's subscription: it may be met again, so mark it
 
 
@@ -66,6 +70,16 @@ SLOT, KIND, NUMBER, TEXT_NUMBER, BOUND, BEGIN, END, WIDTH = range(8)
 # slot a stamp and the begin and end of its entries; for each list, visited; for each subscription,
 # put out. `Plan.scratch` is its size. One array, because a call that passes a dozen costs more than
 # what it does.
+
+
+@intrinsic
+def trailing_zeros(typing_context, value):
+    """How many zeros stand below the lowest one of a number that is not zero."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), generate
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -158,12 +172,14 @@ def place_number(highs, lows, begin, end, high, low):
     first, last = begin, end
     while first < last:
         middle = (first + last) >> 1
-        if highs[middle] < high or (highs[middle] == high and lows[middle] < low):
+        if highs[middle] < high or (
+            highs[middle] == high and (lows[middle] if lows.size else 0) < low
+        ):
             first = middle + 1
         else:
             last = middle
     place = 2 * (first - begin)
-    if first < end and highs[first] == high and lows[first] == low:
+    if first < end and highs[first] == high and (lows[first] if lows.size else 0) == low:
         place += 1
     return place
 
@@ -265,6 +281,18 @@ def passes_rarely(kind, low, high, whole, texts, entries, at, data):
 
 
 @njit(cache=True, nogil=True, inline="always")
+def list_place(whole):
+    """Where the stamps of lists begin in a thread's array."""
+    return 1 + 3 * (whole[2 * SLOT_PRESENT + 1] - whole[2 * SLOT_PRESENT])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def seen_place(whole):
+    """Where the stamps of subscriptions begin."""
+    return list_place(whole) + whole[2 * LIST_BEGIN + 1] - whole[2 * LIST_BEGIN]
+
+
+@njit(cache=True, nogil=True, inline="always")
 def hopeless(whole, at, work, epoch):
     """Whether the first test of a record asks for an attribute that is absent, as most do."""
     word = whole[at + 2] if whole[at + 1] else 0
@@ -274,6 +302,13 @@ def hopeless(whole, at, work, epoch):
         and word >> KIND_SHIFT != ASK
         and work[1 + 3 * (word & SLOT_MASK)] != epoch
     )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def done(whole, at, work, epoch):
+    """Whether the subscription of a record has been put out already, or is not wanted."""
+    owner = whole[at]
+    return owner & SEVERAL != 0 and work[seen_place(whole) + (owner & ~SEVERAL)] == epoch
 
 
 @njit(cache=True, nogil=True)
@@ -308,18 +343,6 @@ def check_record(at, whole, texts, entries, data, work, epoch, out, found, asks)
     return found + 1, asks
 
 
-@njit(cache=True, nogil=True, inline="always")
-def list_place(whole):
-    """Where the stamps of lists begin in a thread's array."""
-    return 1 + 3 * (whole[2 * SLOT_PRESENT + 1] - whole[2 * SLOT_PRESENT])
-
-
-@njit(cache=True, nogil=True, inline="always")
-def seen_place(whole):
-    """Where the stamps of subscriptions begin."""
-    return list_place(whole) + whole[2 * LIST_BEGIN + 1] - whole[2 * LIST_BEGIN]
-
-
 @njit(cache=True, nogil=True)
 def visit(number, whole, texts, entries, data, work, epoch, out, found, asks):
     """Go through the records of one list."""
@@ -347,7 +370,7 @@ def visit_records(begin, last, whole, texts, entries, data, work, epoch, out, fo
         at += 2
     while at < end:
         place = at if whole[at] >= 0 else base - whole[at] - 1
-        if not hopeless(whole, place, work, epoch):
+        if not done(whole, place, work, epoch) and not hopeless(whole, place, work, epoch):
             found, asks = check_record(
                 place, whole, texts, entries, data, work, epoch, out, found, asks
             )
@@ -381,9 +404,10 @@ def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, 
     base = whole[2 * RECORDS]
     while at < end and whole[keys + at] <= query:
         word = whole[words + at]
-        if word < 0 or work[1 + 3 * word] == epoch:
+        place = base + item(whole, ORDERED_RECORD, at)
+        if (word < 0 or work[1 + 3 * word] == epoch) and not done(whole, place, work, epoch):
             found, asks = check_record(
-                base + item(whole, ORDERED_RECORD, at), whole, texts, entries, data, work, epoch,
+                place, whole, texts, entries, data, work, epoch,
                 out, found, asks,
             )  # fmt: skip
         at += 1
@@ -439,6 +463,54 @@ def fill_grams(table, slots, grams):
         table[at] = number
 
 
+@njit(cache=True, nogil=True)
+def visit_dense(whole, texts, entries, data, work, epoch, out, found, asks):
+    """Filters of many ranges: a bit for each in every cell of every slot, 64 filters at a time.
+
+    The row of a cell has the bits of filters that some number in it may satisfy, and of those that
+    ask nothing of the slot; a row more is for an attribute that is absent. Filters lie in the order
+    of the slots they ask about, so a word needs the rows of few slots, and two or three of them
+    leave next to nothing. What is left is checked.
+    """
+    slots = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
+    words = whole[2 * DENSE_MASK + 1] - whole[2 * DENSE_MASK]
+    filters = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
+    masks = whole[2 * DENSE_MASK]
+    wide = whole.view(np.int64)
+    bits = whole[2 * DENSE_BITS] >> 1
+    rows = np.empty(DENSE_SLOTS, np.int64)
+    anything = 0  # slots with several values, of which no single row tells
+    for i in range(slots):
+        slot = 1 + 3 * item(whole, DENSE_SLOT, i)
+        cell = CELLS
+        if work[slot] == epoch:
+            at = work[slot + 1]
+            if work[slot + 2] - at > WIDTH:
+                anything |= 1 << i
+            elif entries[at + KIND] & (INTEGER | REAL) and entries[at + NUMBER] >= 0:
+                place = entries[at + NUMBER]
+                cell = 0
+                while cell < CELLS - 1 and place >= item(whole, DENSE_CELL, (CELLS - 1) * i + cell):
+                    cell += 1
+        rows[i] = bits + ((CELLS + 1) * i + cell) * words
+    base = whole[2 * RECORDS]
+    for word in range(words):
+        mask = np.int64(whole[masks + word] & ~anything)
+        left = np.int64(-1)
+        while mask != 0 and left != 0:
+            left &= wide[rows[trailing_zeros(mask)] + word]
+            mask &= mask - 1
+        while left != 0:
+            number = 64 * word + trailing_zeros(left)
+            left &= left - 1
+            if number < filters:
+                found, asks = check_record(
+                    base + item(whole, DENSE_RECORD, number), whole, texts, entries, data, work,
+                    epoch, out, found, asks,
+                )  # fmt: skip
+    return found, asks
+
+
 @njit(cache=True, nogil=True, inline="always")
 def met(entries, begin, at, field):
     """Whether an earlier value of the same list has the same coordinate, and the same sort."""
@@ -454,11 +526,12 @@ def met(entries, begin, at, field):
 
 
 @njit(cache=True, nogil=True)
-def probe(first, last, whole, texts, entries, data, work, out):
+def probe(first, last, whole, texts, entries, data, work, out, limit):
     """All subscriptions that the entries of one event satisfy.
 
     Puts their numbers to the beginning of `out`, and to its end, backwards, the subscriptions and
-    questions that only Python can answer. Returns how many of each.
+    questions that only Python can answer. Returns how many of each. Ends as soon as so many are
+    found as there can be.
     """
     work[0] += 1
     epoch = work[0]
@@ -476,10 +549,13 @@ def probe(first, last, whole, texts, entries, data, work, out):
     found, asks = visit(
         whole[2 * ALWAYS], whole, texts, entries, data, work, epoch, out, found, asks
     )
+    if whole[2 * DENSE_MASK] < whole[2 * DENSE_MASK + 1]:
+        found, asks = visit_dense(whole, texts, entries, data, work, epoch, out, found, asks)
     ordered = whole[2 * ORDERED_BEGIN]
     settled = whole[2 * SETTLED_BEGIN]
+    numbered = whole[2 * NUMBER_PLACE] < whole[2 * NUMBER_PLACE + 1]
     at = first
-    while at < last:
+    while at < last and found < limit:
         slot = entries[at + SLOT]
         end = work[1 + 3 * slot + 2]
         found, asks = visit(
@@ -526,7 +602,11 @@ def probe(first, last, whole, texts, entries, data, work, out):
                 if place >= 0:
                     least_number = min(least_number, place)
                     most_number = max(most_number, place)
-                    if place & 1 and not met(entries, work[1 + 3 * slot + 1], at, NUMBER):
+                    if (
+                        place & 1
+                        and numbered
+                        and not met(entries, work[1 + 3 * slot + 1], at, NUMBER)
+                    ):
                         constant = item(whole, NUMBER_BEGIN, slot) + (place >> 1)
                         found, asks = visit_records(
                             item(whole, NUMBER_PLACE, constant),
@@ -773,7 +853,7 @@ def read_event(whole, highs, texts, data, entries):
 
 
 @njit(cache=True, nogil=True)
-def match_event(whole, highs, texts, data, work, out, scratch):
+def match_event(whole, highs, texts, data, work, out, scratch, limit):
     """One event in MessagePack: how many subscriptions, and how many to ask about; -1 if not flat.
 
     `work` holds the scratch, and behind it room for an entry for each byte of the event.
@@ -782,11 +862,11 @@ def match_event(whole, highs, texts, data, work, out, scratch):
     end = read_event(whole, highs, texts, data, entries)
     if end < 0:
         return -1, 0
-    return probe(0, end, whole, texts, entries, data, work, out)
+    return probe(0, end, whole, texts, entries, data, work, out, limit)
 
 
 @njit(cache=True, nogil=True)
-def match_rows(row, last, begins, whole, texts, entries, data, work, one, out, rows, asked):
+def match_rows(row, last, begins, whole, texts, entries, data, work, one, out, rows, asked, limit):
     """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
@@ -796,7 +876,9 @@ def match_rows(row, last, begins, whole, texts, entries, data, work, one, out, r
     found = 0
     asks = 0
     while row < last and found + one.size <= out.size and 3 * asks + 2 * one.size <= asked.size:
-        here, more = probe(begins[row], begins[row + 1], whole, texts, entries, data, work, one)
+        here, more = probe(
+            begins[row], begins[row + 1], whole, texts, entries, data, work, one, limit
+        )
         for i in range(here):
             out[found + i] = one[i]
             rows[found + i] = row

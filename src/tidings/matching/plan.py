@@ -60,7 +60,9 @@ _QUESTIONS: Final = frozenset({"like", "ilike", "matches", "imatches"})
 
 # Ways to file a filter.
 _BY_TEXT, _BY_NUMBER, _BY_TRUTH, _BY_PREFIX, _BY_GRAM, _BY_PRESENCE = range(6)
-_BY_ORDER, _BY_TEXTS, _BY_NUMBERS, _NO_WAY = range(6, 10)
+_BY_ORDER, _BY_TEXTS, _BY_NUMBERS, _IN_CELLS, _NOWHERE, _NO_WAY = range(6, 12)
+
+MANY_RANGES: Final = 2_048  # filters by ranges only, from which they are held in cells
 
 
 class Plan(NamedTuple):
@@ -110,16 +112,19 @@ def compile_plan(
     owners: Array,
     whole_questions: dict[int, Expression],
     subscriptions: int,
+    absorb: bool = False,
 ) -> Plan:
     """Compile filters, each owned by the subscription of that number.
 
     `whole_questions` gives, for a filter that is only a necessary condition, what to ask besides.
+    With `absorb`, filters that another of one constraint of the same subscription covers are left
+    out.
     """
     sizes = np.fromiter(map(len, filters), np.int64, len(filters))
     flat: list[Constraint] = list(chain.from_iterable(filters))
     build = _Build(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
     build.constants()
-    return build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions)
+    return build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions, absorb)
 
 
 class _Build:
@@ -391,19 +396,22 @@ class _Build:
     # Filters to lists
 
     def plan(
-        self, owners: Array, whole_questions: dict[int, Expression], subscriptions: int
+        self,
+        owners: Array,
+        whole_questions: dict[int, Expression],
+        subscriptions: int,
+        absorb: bool,
     ) -> Plan:
-        tests = self.tests
         filed = self._choose()
+        absorbed = self._absorbed(owners) if absorb else np.zeros(self.filters, bool)
         questions, ask_of = self._questions(whole_questions)
-        lists = _Lists(self, filed)
+        lists = _Lists(self, filed, absorbed)
         several = (np.bincount(owners, minlength=subscriptions) > 1)[owners] | lists.linked
-        kept, total = self._remaining(filed, ask_of)
+        kept, total = self._remaining(filed, ask_of, lists.dense.filters)
         lists.by_order((total == 0) & ~several)
         records, begins, places = self._records(owners, several, lists, ask_of, kept, total)
-        sections = self._sections(lists, begins, records, places[lists.in_order], owners)
+        sections = self._sections(lists, begins, records, places, owners)
         whole = _pack(sections)
-        del tests
         return Plan(
             whole,
             self.numbers.highs,
@@ -427,6 +435,49 @@ class _Build:
         best = best[np.isfinite(tests.share[best])]
         filed[tests.filter[best]] = best
         return filed
+
+    def _absorbed(self, owners: Array) -> Array:
+        """Filters with a constraint that implies the only one of another of the same owner.
+
+        The same equality, or a range within one that is open to a side: what single constraints
+        mostly are. (Whatever else is covered costs time, not truth.)
+        """
+        tests = self.tests
+        size = np.bincount(tests.filter, minlength=self.filters)
+        alone = (size[tests.filter] == 1) & ~tests.negated
+        key = owners[tests.filter] * len(self.slots) + tests.slot
+        implies = np.zeros(self.count, bool)
+        both = k.INTEGER | k.REAL
+        for kind, types in ((k.NUMBER_IN, both), (k.TEXT_BETWEEN, k.TEXT)):
+            mine = (tests.kind == kind) & (tests.types == types) & ~tests.negated
+            single = mine & alone
+            keys, at = np.unique(key[single], return_inverse=True)
+            if not keys.size:
+                continue
+            from_bottom = np.full(keys.size, -1)
+            to_top = np.full(keys.size, np.iinfo(np.int64).max)
+            sizes = self.numbers.counts if kind == k.NUMBER_IN else self.bounds.counts
+            top = 2 * sizes[tests.slot]
+            open_below, open_above = tests.low[single] <= 0, tests.high[single] >= top[single]
+            np.maximum.at(from_bottom, at[open_below], tests.high[single][open_below])
+            np.minimum.at(to_top, at[open_above], tests.low[single][open_above])
+            place = np.minimum(np.searchsorted(keys, key), keys.size - 1)
+            known = mine & (keys[place] == key) & (size[tests.filter] > 1)
+            implies |= known & ((tests.high <= from_bottom[place]) | (tests.low >= to_top[place]))
+        for kind in (k.TEXT_IS, k.NUMBER_IN):
+            mine = (
+                (tests.kind == kind)
+                & (tests.low == np.where(kind == k.TEXT_IS, tests.low, tests.high))
+                & ~tests.negated
+            )
+            pair = key * (int(tests.low.max(initial=0)) + 1) + tests.low
+            same = np.isin(
+                pair, pair[mine & alone & (tests.types != k.INTEGER) & (tests.types != k.REAL)]
+            )
+            implies |= mine & same & (size[tests.filter] > 1)
+        covered = np.zeros(self.filters, bool)
+        covered[tests.filter[implies]] = True
+        return covered
 
     def _questions(
         self, whole_questions: dict[int, Expression]
@@ -454,11 +505,12 @@ class _Build:
             ask_of[filter] = numbers.setdefault(asked, len(numbers))
         return list(numbers), ask_of
 
-    def _remaining(self, filed: Array, ask_of: dict[int, int]) -> tuple[Array, Array]:
+    def _remaining(self, filed: Array, ask_of: dict[int, int], dense: Array) -> tuple[Array, Array]:
         """Which tests are left after filing, and how many of each filter, a question counted."""
         tests = self.tests
         kept = np.ones(self.count, bool)
         kept[filed[filed >= 0]] = ~tests.exact[filed[filed >= 0]]
+        kept[filed[dense]] = True  # a cell is wider than a range
         kept[tests.kind == k.ASK] = False
         total = np.bincount(tests.filter[kept], minlength=self.filters)
         total[list(ask_of)] += 1
@@ -478,6 +530,7 @@ class _Build:
         bare = (total == 0) & ~several
         length = 2 + 3 * total
         length[lists.settled] = 0  # these need no record
+        length[lists.absorbed] = 0
         # Items: filters, then links to filters that are filed in several lists.
         item_list = np.concatenate((lists.of_filter, lists.link_list))
         rank = np.where(bare & ~lists.stored, 0, 1)
@@ -486,6 +539,7 @@ class _Build:
         # Records of ordered lists lie in their order, so that a search runs through memory.
         item_key = np.zeros(item_list.size, np.int64)
         item_key[lists.in_order] = np.arange(lists.in_order.size)
+        item_key[lists.dense.filters] = np.arange(lists.dense.filters.size)
         order = np.lexsort((item_key, item_rank, item_list))
         place = np.empty(order.size, np.int64)
         ends = np.cumsum(item_size[order])
@@ -499,7 +553,7 @@ class _Build:
         records[places[full]] = (owners | np.where(several, k.SEVERAL, 0))[full]
         records[places[full] + 1] = total[full]
         frequency = np.bincount(tests.slot, minlength=len(self.slots))
-        which = np.flatnonzero(kept)
+        which = np.flatnonzero(kept & full[tests.filter])
         which = which[np.lexsort((frequency[tests.slot[which]], tests.filter[which]))]
         number = _count_within(tests.filter[which])
         at = places[tests.filter[which]] + 2 + 3 * number
@@ -511,6 +565,8 @@ class _Build:
         )
         records[at], records[at + 1], records[at + 2] = word, tests.low[which], tests.high[which]
         for filter, question in ask_of.items():
+            if lists.absorbed[filter]:
+                continue
             at_ask = places[filter] + 2 + 3 * (total[filter] - 1)
             records[at_ask] = k.ASK << k.KIND_SHIFT
             records[at_ask + 1] = question
@@ -518,7 +574,7 @@ class _Build:
         return records, begins, places
 
     def _sections(
-        self, lists: _Lists, begins: Array, records: Array, ordered: Array, owners: Array
+        self, lists: _Lists, begins: Array, records: Array, places: Array, owners: Array
     ) -> dict[int, Array]:
         """All sections of the plan's whole numbers."""
         slots = len(self.slots)
@@ -539,6 +595,7 @@ class _Build:
         gram_table = _table(grams.size)
         k.fill_grams(gram_table, gram_slots.astype(Whole), grams.astype(Whole))
         inner, prefix_list, prefix_parent = lists.prefixes
+        nothing = np.zeros(0, Whole)
         return {
             k.NAME_TABLE: name_table,
             k.NAME_BEGIN: name_begins,
@@ -547,8 +604,8 @@ class _Build:
             k.TEXT_FIRST: text_firsts,
             k.TEXT_PLACE: text_places,
             k.NUMBER_BEGIN: self.numbers.begins,
-            k.NUMBER_LOW: self.numbers.lows,
-            k.NUMBER_PLACE: begins[lists.by_number],
+            k.NUMBER_LOW: self.numbers.lows if self.numbers.lows.any() else nothing,
+            k.NUMBER_PLACE: begins[lists.by_number] if lists.numbered else nothing,
             k.BOUND_BEGIN: self.bounds.begins,
             k.BOUND_TEXT: bound_begins,
             k.BOUND_INNER: inner,
@@ -560,8 +617,8 @@ class _Build:
             k.SLOT_GRAMS: np.isin(np.arange(slots), gram_slots),
             k.ORDERED_BEGIN: lists.order_begins,
             k.ORDERED_KEY: lists.order_keys,
-            k.ORDERED_RECORD: ordered,
-            k.ORDERED_WORD: _first_slots(records, ordered),
+            k.ORDERED_RECORD: places[lists.in_order],
+            k.ORDERED_WORD: _first_slots(records, places[lists.in_order]),
             k.SETTLED_BEGIN: lists.settled_begins,
             k.SETTLED_KEY: lists.settled_keys,
             k.SETTLED_OWNER: owners[lists.settled],
@@ -569,6 +626,11 @@ class _Build:
             k.GRAM_SLOT: gram_slots,
             k.GRAM_BYTES: grams,
             k.GRAM_LIST: gram_lists,
+            k.DENSE_SLOT: lists.dense.slots,
+            k.DENSE_CELL: np.concatenate([*lists.dense.cells, np.zeros(0, np.int64)]),
+            k.DENSE_MASK: lists.dense.masks,
+            k.DENSE_BITS: lists.dense.bits,
+            k.DENSE_RECORD: places[lists.dense.filters],
             k.LIST_BEGIN: begins,
             k.RECORDS: records,
             k.MEMBERS: self.members,
@@ -598,9 +660,10 @@ class _Build:
 class _Lists:
     """Which list each filter is filed in, and how events find the lists."""
 
-    def __init__(self, build: _Build, filed: Array) -> None:
+    def __init__(self, build: _Build, filed: Array, absorbed: Array) -> None:
         tests = build.tests
         self.build = build
+        self.absorbed = absorbed
         self.filed = filed
         self.count = 0
         has = filed >= 0
@@ -610,6 +673,7 @@ class _Lists:
         way[has], key[has], slot[has] = (
             column[filed[has]] for column in (tests.way, tests.key, tests.slot)
         )
+        way[absorbed] = _NOWHERE
         slots = len(build.slots)
         self.of_filter = np.full(filed.size, -1, np.int64)
         self.link_list = np.zeros(0, np.int64)
@@ -623,12 +687,15 @@ class _Lists:
         # the records of the first, so an event goes there without a look at the list.
         self.by_text = self._successive(way == _BY_TEXT, key, text_count, by_text_links)
         self.by_number = self._successive(way == _BY_NUMBER, key, number_count, by_number_links)
+        self.numbered = bool((way == _BY_NUMBER).any() or by_number_links[0].size)
         truth = way == _BY_TRUTH
         self.by_false = self._keyed(truth & (key == 0), slot, slots)
         self.by_true = self._keyed(truth & (key == 1), slot, slots)
         self.by_presence = self._keyed(way == _BY_PRESENCE, slot, slots)
         self.grams = self._by_gram(way == _BY_GRAM, slot, key)
         self.prefixes = self._by_prefix(way == _BY_PREFIX, slot)
+        self.dense = self._dense(way)
+        way[self.dense.filters] = _IN_CELLS
         self.always = self.count if (way == _NO_WAY).any() else -1
         if self.always >= 0:
             self.of_filter[way == _NO_WAY] = self.count
@@ -652,6 +719,20 @@ class _Lists:
         self.link_filter = np.concatenate((self.link_filter, link_filters))
         self.count += used.size
         return of_key
+
+    def _dense(self, way: Array) -> _Dense:
+        """Filters that have nothing better than ranges which many events satisfy, if there are many.
+
+        Expected visits in ordered lists are weighed against looking at a word for 64 filters.
+        """
+        tests = self.build.tests
+        ranged = (tests.kind == k.NUMBER_IN) & ~tests.negated
+        count = np.bincount(tests.filter[ranged], minlength=way.size)
+        chosen = np.flatnonzero((way == _BY_ORDER) & (count > 1))
+        share = tests.share[self.filed[chosen]]
+        if chosen.size < MANY_RANGES or share.sum() < chosen.size / 100:
+            chosen = chosen[:0]
+        return _Dense(self.build, chosen, ranged)
 
     def _successive(
         self, chosen: Array, key: Array, size: int, links: tuple[Array, Array]
@@ -712,6 +793,57 @@ class _Lists:
         group = (4 * slot + which)[order]
         begins = np.searchsorted(group, np.arange(4 * len(self.build.slots) + 1))
         return chosen[order], begins, key[order]
+
+
+class _Dense:
+    """Filters of ranges held as bits in cells: see `kernels.visit_dense`."""
+
+    def __init__(self, build: _Build, chosen: Array, ranged: Array) -> None:
+        tests = build.tests
+        inside = np.zeros(build.filters, bool)
+        inside[chosen] = True
+        test = np.flatnonzero(ranged & inside[tests.filter])
+        # Of several constraints of a filter on one slot the first: a list may satisfy them apart.
+        key = tests.filter[test] * len(build.slots) + tests.slot[test]
+        test = test[np.unique(key, return_index=True)[1]]
+        frequency = np.bincount(tests.slot[test], minlength=len(build.slots))
+        self.slots = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
+        self.slots = np.sort(self.slots[frequency[self.slots] > 0])
+        position = np.full(len(build.slots), -1)
+        position[self.slots] = np.arange(self.slots.size)
+        test = test[position[tests.slot[test]] >= 0]
+        mask = np.zeros(build.filters, np.int64)
+        np.bitwise_or.at(mask, tests.filter[test], 1 << position[tests.slot[test]])
+        self.filters = chosen[np.argsort(mask[chosen], kind="stable")]
+        words = -(-self.filters.size // 64)
+        padded = np.zeros(64 * words, np.int64)
+        padded[: self.filters.size] = mask[self.filters]
+        self.masks = np.bitwise_or.reduce(padded.reshape(words, 64), axis=1).astype(np.int32)
+        number = np.full(build.filters, -1)
+        number[self.filters] = np.arange(self.filters.size)
+        self.cells: list[Array] = []
+        rows: list[Array] = []
+        for slot in self.slots.tolist():
+            here = test[tests.slot[test] == slot]
+            low, high, at = tests.low[here], tests.high[here], number[tests.filter[here]]
+            ends = np.concatenate((low, high + 1))
+            cuts = np.quantile(ends, np.arange(1, k.CELLS) / k.CELLS, method="nearest")
+            first = np.searchsorted(cuts, low, side="right")
+            last = np.searchsorted(cuts, high, side="right")
+            self.cells.append(cuts)
+            asks = np.zeros(64 * words, bool)
+            asks[at] = True
+            begin = np.zeros(64 * words, np.int8)
+            end = np.full(64 * words, k.CELLS, np.int8)
+            begin[at], end[at] = first, last
+            rows += [_packed((begin <= cell) & (cell <= end)) for cell in range(k.CELLS)]
+            rows.append(_packed(~asks))
+        self.bits = np.concatenate([*rows, np.zeros(0, np.int32)])
+
+
+def _packed(bits: Array) -> Array:
+    """Bits as whole numbers, the first lowest; so many that each 64 fill two."""
+    return np.packbits(bits, bitorder="little").view(np.int32)
 
 
 @njit(cache=True)
@@ -905,14 +1037,16 @@ def _table(entries: int) -> Array:
 
 def _pack(sections: dict[int, Array]) -> Array:
     """All sections in one array, behind a header that locates them."""
-    lengths = [sections[name].size for name in range(k.SECTIONS)]
-    begins = k.HEADER + np.concatenate(([0], np.cumsum(lengths)))
+    lengths = np.array([sections[name].size for name in range(k.SECTIONS)])
+    # Each begins at an even place: bits are read 64 at a time.
+    begins = k.HEADER + np.concatenate(([0], np.cumsum(lengths + lengths % 2)))
     if begins[-1] > np.iinfo(Whole).max:
         raise MemoryError("the plan would pass 2^31 whole numbers; split the subscriptions")
-    whole = np.empty(int(begins[-1]), Whole)
+    whole = np.zeros(int(begins[-1]), Whole)
     for name in range(k.SECTIONS):
-        whole[2 * name], whole[2 * name + 1] = begins[name], begins[name + 1]
-        whole[begins[name] : begins[name + 1]] = sections[name]
+        end = begins[name] + lengths[name]
+        whole[2 * name], whole[2 * name + 1] = begins[name], end
+        whole[begins[name] : end] = sections[name]
     whole[2 * k.ALWAYS] = sections[k.ALWAYS][0]
     return whole
 

@@ -8,7 +8,7 @@ columns. What the kernels leave open, Python is asked about here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -47,10 +47,10 @@ class Segment:
         self._id_arrays: dict[bool, pa.Array] = {}
 
     @classmethod
-    def of(cls, subscriptions: list[tuple[Id, Predicate]]) -> Segment:
-        """Compile subscriptions."""
+    def of(cls, subscriptions: list[tuple[Id, Predicate]], absorb: bool = False) -> Segment:
+        """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
         ids = [id for id, _ in subscriptions]
-        return cls(ids, _compile([predicate for _, predicate in subscriptions]))
+        return cls(ids, _compile([predicate for _, predicate in subscriptions], absorb))
 
     def __len__(self) -> int:
         return len(self.ids) - self.removals
@@ -83,11 +83,13 @@ class Segment:
 
     # One event
 
-    def match(self, event: dict[str, Any]) -> list[Id]:
-        """The ids that a flat event satisfies."""
+    def match(self, event: dict[str, Any], shut: Collection[int] = ()) -> list[Id]:
+        """The ids that a flat event satisfies, but for those with the numbers in `shut`."""
         plan = self.plan
         data = encode(event, plan)
         work, out = self._working(len(data))
+        if shut:  # as if they had been put out already
+            work[plan.scratch - len(self.ids) + np.fromiter(shut, np.int64)] = work[0] + 1
         found, asks = k.match_event(
             plan.whole,
             plan.highs,
@@ -96,12 +98,15 @@ class Segment:
             work,
             out,
             plan.scratch,
+            len(self.ids) - len(shut),
         )
         if found < 0:
-            return self.match(Event(event))
+            return self.match(Event(event), shut)
         numbers = out[:found]
         if asks:
             numbers = self._answered(event, numbers, out[: -2 * asks - 1 : -1])
+        if shut:
+            numbers = numbers[~np.isin(numbers, list(shut))]
         if self.removals:
             numbers = numbers[~self.removed[numbers]]
         if self.counted:
@@ -172,7 +177,7 @@ class Segment:
         while first < last:
             first, found, asks = k.match_rows(
                 first, last, rows.begins, plan.whole, plan.texts, rows.entries, rows.data,
-                work, one, out, at, asked,
+                work, one, out, at, asked, len(self.ids),
             )  # fmt: skip
             parts.append((at[:found].copy(), out[:found].copy(), asked[: 3 * asks].copy()))
         if len(parts) == 1:
@@ -246,7 +251,7 @@ def _writable(value: Any) -> Any:
     return value
 
 
-def _compile(predicates: list[Predicate]) -> Plan:
+def _compile(predicates: list[Predicate], absorb: bool = False) -> Plan:
     """The plan of predicates, by their filters; without those, by what they need at least."""
     filters: list[tuple[Constraint, ...] | Filter] = []
     owners: list[int] = []
@@ -261,4 +266,4 @@ def _compile(predicates: list[Predicate]) -> Plan:
         for filter in found:
             filters.append(filter)
             owners.append(number)
-    return compile_plan(filters, np.asarray(owners, np.int64), questions, len(predicates))
+    return compile_plan(filters, np.asarray(owners, np.int64), questions, len(predicates), absorb)

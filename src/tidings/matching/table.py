@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.segment import Segment
+from tidings.matching.storage import StoredPredicates, read_table, write_table
 
 if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
@@ -47,7 +48,7 @@ class Table:
         subscriptions: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]] = (),
     ) -> None:
         pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
-        self._predicates: dict[Id, Predicate] = {}
+        self._predicates: MutableMapping[Id, Predicate] = {}
         for id, predicate in pairs:
             if id in self._predicates:
                 raise contract.duplicate(id)
@@ -214,6 +215,43 @@ class Table:
         with self._lock:
             self._segments = (Segment.of(list(self._predicates.items())),)
             self._fresh = (_Fresh(),)
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the table as a directory, compiled into one segment; whole or not at all.
+
+        A table saved there before is replaced at the end; those who loaded it keep theirs. Anything
+        else at the path raises `TableFileError`.
+        """
+        while True:
+            self.wait()
+            with self._lock:
+                if self._compiling is not None:
+                    continue
+                if not self._is_one_segment():
+                    self.compact()
+                segment, held = self._segments[0], self._predicates
+                find = held.written if isinstance(held, StoredPredicates) else held.__getitem__
+                predicates = [find(id) for id in segment.ids]
+            return write_table(path, segment, predicates)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], verify: bool = False) -> Table:
+        """Load a saved table: its arrays are mapped, its predicates parsed when asked for.
+
+        Sizes of files are checked always, with `verify` every byte is. A table that another source
+        of Tidings saved is compiled anew from its texts. `TableFileError` says what is wrong.
+        """
+        table = cls()
+        segment, table._predicates = read_table(path, verify)
+        table._segments = (segment,)
+        return table
+
+    def _is_one_segment(self) -> bool:
+        """Whether one segment holds everything and nothing else."""
+        fresh = any(part.predicates for part in self._fresh)
+        return len(self._segments) == 1 and not self._segments[0].removals and not fresh
 
 
 class _Fresh:
