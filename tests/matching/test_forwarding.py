@@ -29,10 +29,10 @@ def test_forwarding_equals_the_slow_twin(
     for event in events:
         expected = {n for n, e in enumerate(expressions) if oracle.holds(e, laid_out(event))}
         found = table.forward(event)
-        assert sorted(found) == sorted(expected)  # type: ignore[type-var]
+        assert sorted(found) == sorted(expected)
         broadcast = data.draw(st.sets(st.integers(0, len(expressions) - 1)))
         found = table.forward(event, broadcast)
-        assert sorted(found) == sorted(expected & broadcast)  # type: ignore[type-var]
+        assert sorted(found) == sorted(expected & broadcast)
 
 
 def test_many_filters_of_few_interfaces() -> None:
@@ -41,7 +41,7 @@ def test_many_filters_of_few_interfaces() -> None:
     table = ForwardingTable(pairs)
     for event in workload.events(0, 60):
         expected = sorted(id for id, predicate in pairs if predicate.matches(event))
-        assert sorted(table.forward(event)) == expected  # type: ignore[type-var]
+        assert sorted(table.forward(event)) == expected
     batch = workload.event_table(0, 60)
     found = table.forward_batch(batch).to_pylist()
     for row, event in enumerate(workload.events(0, 60)):

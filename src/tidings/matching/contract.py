@@ -89,7 +89,7 @@ def match_rows(
     """The pairs of a batch by matching row after row."""
     rows: list[int] = []
     ids: list[Id] = []
-    names = names_of(subscriptions.values())
+    names = None if json is not None else names_of(subscriptions.values())
     for row, event in enumerate(events_of(batch, names, json)):
         found = match(event)
         rows.extend(repeat(row, len(found)))

@@ -412,6 +412,9 @@ class _Build:
         records, begins, places = self._records(owners, several, lists, ask_of, kept, total)
         sections = self._sections(lists, begins, records, places, owners)
         whole = _pack(sections)
+        # Read only, as when they are mapped from a file: to Numba these are other types.
+        whole.flags.writeable = False
+        self.numbers.highs.flags.writeable = False
         return Plan(
             whole,
             self.numbers.highs,
@@ -462,19 +465,24 @@ class _Build:
             np.maximum.at(from_bottom, at[open_below], tests.high[single][open_below])
             np.minimum.at(to_top, at[open_above], tests.low[single][open_above])
             place = np.minimum(np.searchsorted(keys, key), keys.size - 1)
-            known = mine & (keys[place] == key) & (size[tests.filter] > 1)
-            implies |= known & ((tests.high <= from_bottom[place]) | (tests.low >= to_top[place]))
+            known = mine & (keys[place] == key)
+            # A single constraint is left out only for a wider one.
+            narrow = np.where(alone, 1, 0)
+            implies |= known & (
+                (tests.high + narrow <= from_bottom[place]) | (tests.low - narrow >= to_top[place])
+            )
+        wide = int(tests.low.max(initial=0)) + 1
         for kind in (k.TEXT_IS, k.NUMBER_IN):
-            mine = (
-                (tests.kind == kind)
-                & (tests.low == np.where(kind == k.TEXT_IS, tests.low, tests.high))
-                & ~tests.negated
-            )
-            pair = key * (int(tests.low.max(initial=0)) + 1) + tests.low
-            same = np.isin(
-                pair, pair[mine & alone & (tests.types != k.INTEGER) & (tests.types != k.REAL)]
-            )
-            implies |= mine & same & (size[tests.filter] > 1)
+            mine = (tests.kind == kind) & ~tests.negated
+            if kind == k.NUMBER_IN:
+                mine &= (tests.low == tests.high) & (tests.types == both)
+            pair = key * wide + tests.low
+            single = np.flatnonzero(mine & alone)
+            kept = np.unique(pair[single], return_index=True)
+            implies |= mine & ~alone & np.isin(pair, kept[0])
+            again = np.ones(single.size, bool)
+            again[kept[1]] = False
+            implies[single[again]] = True
         covered = np.zeros(self.filters, bool)
         covered[tests.filter[implies]] = True
         return covered
@@ -721,7 +729,7 @@ class _Lists:
         return of_key
 
     def _dense(self, way: Array) -> _Dense:
-        """Filters that have nothing better than ranges which many events satisfy, if there are many.
+        """Filters that have nothing better than ranges which many events satisfy, if many do.
 
         Expected visits in ordered lists are weighed against looking at a word for 64 filters.
         """
@@ -897,14 +905,17 @@ class _Numbers:
         self.begins = np.concatenate(([0], np.cumsum(self.counts)))
 
     def index(self, taken: slice) -> Array:
-        return self.constant[taken]
+        constant: Array = self.constant[taken]
+        return constant
 
     def place(self, taken: slice) -> Array:
         number = self.constant[taken]
-        return number - self.begins[self.slots[number]]
+        within: Array = number - self.begins[self.slots[number]]
+        return within
 
     def size(self, slots: Array) -> Array:
-        return self.counts[slots]
+        counts: Array = self.counts[slots]
+        return counts
 
 
 class _Equalities:
@@ -961,10 +972,12 @@ class _Bounds:
         self.within = number - self.begins[slots]
 
     def place(self, taken: slice) -> Array:
-        return self.within[taken]
+        within: Array = self.within[taken]
+        return within
 
     def size(self, slots: Array) -> Array:
-        return self.counts[slots]
+        counts: Array = self.counts[slots]
+        return counts
 
     def base(self, slots: Array) -> Array:
         """Where the places of a slot begin among those of all."""
@@ -1011,7 +1024,7 @@ def _first_slots(records: Array, places: Array) -> Array:
 def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
     """Operands as the derived attribute has them."""
     if transform == PLAIN:
-        return operands.tolist()
+        return list(operands)
     derive = DERIVE[transform]
     if tuples:
         return [tuple(derive(text) for text in operand) for operand in operands]

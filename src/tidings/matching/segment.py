@@ -8,7 +8,7 @@ columns. What the kernels leave open, Python is asked about here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from tidings.language.filter import Filter
 from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
-from tidings.matching.contract import Batch, Id, events_of
+from tidings.matching.contract import Batch, Id, all_integers, events_of
 from tidings.matching.plan import DERIVE, Plan, compile_plan, necessary
 
 Array = np.ndarray[Any, Any]
@@ -35,16 +35,20 @@ PART: Final = 4_096  # rows a thread takes at a time
 class Segment:
     """Compiled subscriptions, each with an id and a number."""
 
-    def __init__(self, ids: list[Id], plan: Plan) -> None:
+    def __init__(self, ids: Sequence[Id], plan: Plan) -> None:
         self.ids = ids
         self.plan = plan
-        self.counted = ids == list(range(len(ids)))  # then numbers are ids
+        # Whether the numbers are the ids.
+        self.counted = bool(ids) and (
+            isinstance(ids, range) or (isinstance(ids, list) and ids == list(range(len(ids))))
+        )
         self.removed = np.zeros(len(ids), bool)
         self.removals = 0
         self._numbers: dict[Id, int] | None = None
         self._checks: list[Any] = [None] * len(plan.questions)
         self._local = threading.local()
         self._id_arrays: dict[bool, pa.Array] = {}
+        self._integers: tuple[int, bool] | None = None  # found when so many were removed
 
     @classmethod
     def of(cls, subscriptions: list[tuple[Id, Predicate]], absorb: bool = False) -> Segment:
@@ -69,6 +73,15 @@ class Segment:
         self.removed[number] = True
         self.removals += 1
         return True
+
+    @property
+    def integers(self) -> bool:
+        """Whether all ids that are not removed are integers."""
+        if self.counted:
+            return True
+        if self._integers is None or self._integers[0] != self.removals:
+            self._integers = (self.removals, all_integers(self.held()))
+        return self._integers[1]
 
     def id_array(self, integers: bool) -> pa.Array:
         """The ids as Arrow, integers or else texts."""
@@ -98,7 +111,7 @@ class Segment:
             work,
             out,
             plan.scratch,
-            len(self.ids) - len(shut),
+            len(self.ids),
         )
         if found < 0:
             return self.match(Event(event), shut)

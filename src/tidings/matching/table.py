@@ -2,8 +2,8 @@
 
 A table is one large compiled segment, perhaps smaller ones with what came lately, and an index in
 plain Python of what came just now. Adding and removing touch only the last and marks on the others,
-so they take effect with the next call; segments are compiled anew in the background and put in place
-at once. Matching never waits for that and is exact at every moment.
+so they take effect with the next call; segments are compiled anew in the background and put in
+place at once. Matching never waits for that and is exact at every moment.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions in plain Python before they are compiled
+UNINDEXED: Final = 128  # of these, so many without an equality, which are tried one by one
 GROWTH: Final = 8  # a segment is compiled again with others when they reach an eighth of it
 
 
@@ -135,7 +136,8 @@ class Table:
         with self._lock:
             segments, fresh = self._segments, self._fresh
             parts = [*segments, *(part.segment() for part in fresh if part.predicates)]
-            integers = contract.all_integers(self._predicates)
+            held = [part for part in parts if len(part)]
+            integers = bool(held) and all(part.integers for part in held)
         if json is not None:
             return contract.match_rows(self.match, self._predicates, batch, json)
         workers = threads or os.cpu_count() or 1
@@ -172,7 +174,10 @@ class Table:
     # Compiling in the background
 
     def _compile_if_due(self) -> None:
-        if self._compiling is not None or len(self._fresh[-1].predicates) < FRESH:
+        fresh = self._fresh[-1]
+        if self._compiling is not None or (
+            len(fresh.predicates) < FRESH and len(fresh.others) < UNINDEXED
+        ):
             return
         frozen = self._fresh[-1]
         self._fresh = (*self._fresh, _Fresh())
@@ -211,10 +216,13 @@ class Table:
 
     def compact(self) -> None:
         """Compile everything into one segment now."""
-        self.wait()
-        with self._lock:
-            self._segments = (Segment.of(list(self._predicates.items())),)
-            self._fresh = (_Fresh(),)
+        while True:
+            self.wait()
+            with self._lock:
+                if self._compiling is None:  # none has begun since
+                    self._segments = (Segment.of(list(self._predicates.items())),)
+                    self._fresh = (_Fresh(),)
+                    return
 
     # Files
 
@@ -268,7 +276,7 @@ class _Fresh:
         self._segment = None
         keys = _equalities(predicate)
         if keys is None:
-            self.others = [*self.others, id]
+            self.others.append(id)
         else:
             for name, value in keys:
                 self.equal.setdefault(name, {}).setdefault(value, []).append(id)
