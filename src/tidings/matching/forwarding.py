@@ -58,9 +58,16 @@ class ForwardingTable:
 
     def forward_batch(self, batch: Batch, threads: int = 1) -> pa.Table:
         """For each row and each interface it goes through: `event` (row number), `interface`."""
-        rows, numbers = self._segment.match_batch(batch, threads)
-        ids = self._segment.id_array(contract.all_integers(self.interfaces))
-        return pa.table({"event": pa.array(rows, pa.int64()), "interface": ids.take(numbers)})
+        found = self._segment.match_batch(batch, threads)
+        integers = self._segment.integers
+        columns = {
+            "event": pa.chunked_array([rows for rows, _ in found], pa.int64()),
+            "interface": pa.chunked_array(
+                [self._segment.id_column(numbers, integers) for _, numbers in found],
+                pa.int64() if integers else pa.string(),
+            ),
+        }
+        return pa.table(columns)
 
     def stats(self) -> Stats:
         """How large the table is."""

@@ -94,6 +94,12 @@ class Segment:
             self._id_arrays[integers] = array
         return array
 
+    def id_column(self, numbers: Array, integers: bool) -> pa.Array:
+        """The ids with these numbers as Arrow."""
+        if integers and self.counted:
+            return pa.array(numbers)
+        return self.id_array(integers).take(pa.array(numbers))
+
     # One event
 
     def match(self, event: dict[str, Any], shut: Collection[int] = ()) -> list[Id]:
@@ -158,8 +164,8 @@ class Segment:
 
     # Many events
 
-    def match_batch(self, batch: Batch, threads: int = 1) -> tuple[Array, Array]:
-        """Row and number of the subscription of every match, in the order of rows."""
+    def match_batch(self, batch: Batch, threads: int = 1) -> list[tuple[Array, Array]]:
+        """Row and number of the subscription of every match, part by part in the order of rows."""
         rows = entries_of_batch(batch, self.plan)
         starts = range(0, batch.num_rows, PART)
         spans = [(start, min(start + PART, batch.num_rows)) for start in starts]
@@ -168,35 +174,41 @@ class Segment:
                 parts = list(pool.map(lambda span: self._match_rows(rows, *span), spans))
         else:
             parts = [self._match_rows(rows, *span) for span in spans]
-        nothing = np.zeros(0, np.int32)
-        found_rows = np.concatenate([nothing, *(part[0] for part in parts)])
-        numbers = np.concatenate([nothing, *(part[1] for part in parts)])
-        asked = np.concatenate([nothing, *(part[2] for part in parts)]).reshape(-1, 3)
-        if asked.size:
-            found_rows, numbers = self._answered_rows(batch, found_rows, numbers, asked)
+        found = [pair for pairs, _ in parts for pair in pairs]
+        asked = [questions for _, questions in parts if questions.size]
+        if asked:
+            nothing = np.zeros(0, np.int64)
+            joined = [np.concatenate([nothing, *(pair[at] for pair in found)]) for at in (0, 1)]
+            questions = np.concatenate(asked).reshape(-1, 3)
+            found = [self._answered_rows(batch, joined[0], joined[1], questions)]
         if self.removals:
-            kept = ~self.removed[numbers]
-            found_rows, numbers = found_rows[kept], numbers[kept]
-        return found_rows, numbers
+            kept = ((pair, ~self.removed[pair[1]]) for pair in found)
+            found = [(pair[0][mask], pair[1][mask]) for pair, mask in kept]
+        return found
 
-    def _match_rows(self, rows: Rows, first: int, last: int) -> tuple[Array, Array, Array]:
+    def _match_rows(
+        self, rows: Rows, first: int, last: int
+    ) -> tuple[list[tuple[Array, Array]], Array]:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
         work, one = self._working(0)
-        out = np.empty(OUTPUT + plan.room, np.int32)
-        at = np.empty(OUTPUT + plan.room, np.int32)
         asked = np.empty(2 * plan.room + (OUTPUT if plan.questions else 0), np.int32)
-        parts: list[tuple[Array, Array, Array]] = []
+        pairs: list[tuple[Array, Array]] = []
+        questions: list[Array] = [np.zeros(0, np.int32)]
         while first < last:
+            # Written once, to memory that the answer keeps: it may be most of the work.
+            out = np.empty(OUTPUT + plan.room, np.int64)
+            at = np.empty(OUTPUT + plan.room, np.int64)
             first, found, asks = k.match_rows(
                 first, last, rows.begins, plan.whole, plan.texts, rows.entries, rows.data,
                 work, one, out, at, asked, len(self.ids),
             )  # fmt: skip
-            parts.append((at[:found].copy(), out[:found].copy(), asked[: 3 * asks].copy()))
-        if len(parts) == 1:
-            return parts[0]
-        joined = [np.concatenate([part[column] for part in parts]) for column in range(3)]
-        return joined[0], joined[1], joined[2]
+            if found < OUTPUT // 2:
+                pairs.append((at[:found].copy(), out[:found].copy()))
+            else:
+                pairs.append((at[:found], out[:found]))
+            questions.append(asked[: 3 * asks].copy())
+        return pairs, np.concatenate(questions)
 
     def _answered_rows(
         self, batch: Batch, rows: Array, numbers: Array, asked: Array
@@ -217,7 +229,7 @@ class Segment:
             if answer:
                 more.append((row, subscription))
         both = np.concatenate(
-            (np.column_stack((rows, numbers)), np.array(more, np.int32).reshape(-1, 2))
+            (np.column_stack((rows, numbers)), np.array(more, np.int64).reshape(-1, 2))
         )
         both = np.unique(both, axis=0)
         return both[:, 0], both[:, 1]

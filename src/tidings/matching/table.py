@@ -141,17 +141,21 @@ class Table:
         if json is not None:
             return contract.match_rows(self.match, self._predicates, batch, json)
         workers = threads or os.cpu_count() or 1
-        found = [segment.match_batch(batch, workers) for segment in parts]
-        rows = np.concatenate([np.zeros(0, np.int32), *(rows for rows, _ in found)])
-        columns = [
-            _id_column(segment, numbers, integers)
-            for segment, (_, numbers) in zip(parts, found, strict=True)
-        ]
+        events: list[Any] = []
+        ids: list[pa.Array] = []
+        for segment in parts:
+            for rows, numbers in segment.match_batch(batch, workers):
+                events.append(rows)
+                ids.append(segment.id_column(numbers, integers))
         kind = pa.int64() if integers else pa.string()
-        ids = pa.chunked_array(columns, kind).combine_chunks()
-        table = pa.table({"event": pa.array(rows.astype(np.int64)), "subscription": ids})
+        columns = {
+            "event": pa.chunked_array(events, pa.int64()),
+            "subscription": pa.chunked_array(ids, kind),
+        }
+        table = pa.table(columns)
         if len(parts) > 1:
-            table = table.take(pa.array(np.argsort(rows, kind="stable")))
+            order = np.argsort(table.column("event").to_numpy(), kind="stable")
+            table = table.take(pa.array(order))
         return table
 
     def explain(self, event: EventLike, id: Id) -> Explanation:
@@ -332,8 +336,3 @@ def _equalities(predicate: Predicate) -> list[tuple[str, Any]] | None:
 
 def _predicate(given: Predicate | str) -> Predicate:
     return parse(given) if isinstance(given, str) else given
-
-
-def _id_column(segment: Segment, numbers: Any, integers: bool) -> pa.Array:
-    """The ids of subscriptions by their numbers."""
-    return segment.id_array(integers).take(pa.array(numbers))
