@@ -432,9 +432,15 @@ class _Build:
         """For each filter the test it is filed under, or -1."""
         tests = self.tests
         filed = np.full(self.filters, -1, np.int64)
-        order = np.lexsort((tests.share, tests.filter))
-        firsts = np.flatnonzero(np.diff(tests.filter[order], prepend=-1))
-        best = order[firsts]
+        if self.count:
+            starts = np.flatnonzero(np.diff(tests.filter, prepend=-1))
+            sizes = np.diff(np.append(starts, self.count))
+            least = np.repeat(np.minimum.reduceat(tests.share, starts), sizes)
+            candidates = np.flatnonzero(tests.share == least)
+            first = np.diff(tests.filter[candidates], prepend=-1) != 0
+            best = candidates[first]
+        else:
+            best = np.zeros(0, np.int64)
         best = best[np.isfinite(tests.share[best])]
         filed[tests.filter[best]] = best
         return filed
@@ -548,7 +554,8 @@ class _Build:
         item_key = np.zeros(item_list.size, np.int64)
         item_key[lists.in_order] = np.arange(lists.in_order.size)
         item_key[lists.dense.filters] = np.arange(lists.dense.filters.size)
-        order = np.lexsort((item_key, item_rank, item_list))
+        combined = (item_list * 3 + item_rank) * (self.filters + 1) + item_key
+        order = np.argsort(combined, kind="stable")
         place = np.empty(order.size, np.int64)
         ends = np.cumsum(item_size[order])
         place[order] = ends - item_size[order]
@@ -562,7 +569,8 @@ class _Build:
         records[places[full] + 1] = total[full]
         frequency = np.bincount(tests.slot, minlength=len(self.slots))
         which = np.flatnonzero(kept & full[tests.filter])
-        which = which[np.lexsort((frequency[tests.slot[which]], tests.filter[which]))]
+        by_rarity = tests.filter[which] * (int(frequency.max(initial=0)) + 1)
+        which = which[np.argsort(by_rarity + frequency[tests.slot[which]], kind="stable")]
         number = _count_within(tests.filter[which])
         at = places[tests.filter[which]] + 2 + 3 * number
         word = (

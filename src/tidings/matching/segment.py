@@ -8,19 +8,19 @@ columns. What the kernels leave open, Python is asked about here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tidings.language.constraint import Constraint, simplify
+from tidings.language.constraint import simplify
 from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
 from tidings.language.expression import Expression, compile_check, constraints
-from tidings.language.filter import Filter
 from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
@@ -278,17 +278,22 @@ def _writable(value: Any) -> Any:
 
 def _compile(predicates: list[Predicate], absorb: bool = False) -> Plan:
     """The plan of predicates, by their filters; without those, by what they need at least."""
-    filters: list[tuple[Constraint, ...] | Filter] = []
-    owners: list[int] = []
     questions: dict[int, Expression] = {}
-    for number, predicate in enumerate(predicates):
-        try:
-            found: Iterable[Any] = predicate.filters
-        except NormalFormError:
-            questions[len(filters)] = predicate.expression
-            simple = (simplify(c) for c in necessary(predicate.expression))
-            found = (tuple(c for c in simple if c is not None),)
-        for filter in found:
-            filters.append(filter)
-            owners.append(number)
-    return compile_plan(filters, np.asarray(owners, np.int64), questions, len(predicates), absorb)
+    filters: list[Sequence[Any]]
+    try:
+        filters = [predicate.filters for predicate in predicates]
+    except NormalFormError:
+        filters = []
+        count = 0
+        for predicate in predicates:
+            try:
+                filters.append(predicate.filters)
+            except NormalFormError:
+                questions[count] = predicate.expression
+                simple = (simplify(c) for c in necessary(predicate.expression))
+                filters.append([tuple(c for c in simple if c is not None)])
+            count += len(filters[-1])
+    sizes = np.fromiter(map(len, filters), np.int64, len(filters))
+    owners = np.repeat(np.arange(len(predicates)), sizes)
+    flat = list(chain.from_iterable(filters))
+    return compile_plan(flat, owners, questions, len(predicates), absorb)

@@ -48,12 +48,14 @@ class Table:
         self,
         subscriptions: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]] = (),
     ) -> None:
-        pairs = subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions
-        self._predicates: MutableMapping[Id, Predicate] = {}
-        for id, predicate in pairs:
-            if id in self._predicates:
-                raise contract.duplicate(id)
-            self._predicates[id] = _predicate(predicate)
+        pairs = list(subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions)
+        given: dict[Id, Any] = dict(pairs)
+        if len(given) < len(pairs):
+            seen: set[Id] = set()
+            raise contract.duplicate(next(i for i, _ in pairs if i in seen or seen.add(i)))  # type: ignore[func-returns-value]
+        if set(map(type, given.values())) - {Predicate}:
+            given = {id: _predicate(predicate) for id, predicate in given.items()}
+        self._predicates: MutableMapping[Id, Predicate] = given
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
         self._changed: set[Id] = set()
