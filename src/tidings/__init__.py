@@ -2,8 +2,13 @@
 
 A subscription is a predicate on the content of events. `parse` reads one; `Predicate.matches` asks
 it about an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are its algebra.
-`read_subscriptions` reads files of them.
+`read_subscriptions` reads files of them. `Table` tells which of very many an event satisfies,
+`ForwardingTable` through which interfaces it goes on; these two, and what they need, are loaded
+when they are first asked for.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from tidings.language.errors import EventError, NormalFormError, PredicateError
 from tidings.language.event import Event
@@ -15,19 +20,37 @@ from tidings.language.subscriptions import (
     read_subscriptions,
 )
 
+if TYPE_CHECKING:
+    from tidings.matching.forwarding import ForwardingTable
+    from tidings.matching.table import Table
+
 __all__ = [
     "MAX_FILTERS",
     "BadSubscription",
     "Event",
     "EventError",
+    "ForwardingTable",
     "NormalFormError",
     "Predicate",
     "PredicateError",
     "Subscription",
     "SubscriptionFileError",
+    "Table",
     "parse",
     "read_subscriptions",
     "union",
 ]
 
 __version__ = "0.1.0"
+
+_LOADED_LATER = {
+    "Table": "tidings.matching.table",
+    "ForwardingTable": "tidings.matching.forwarding",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is heavy when it is asked for."""
+    if name in _LOADED_LATER:
+        return getattr(import_module(_LOADED_LATER[name]), name)
+    raise AttributeError(f"module 'tidings' has no attribute {name!r}")

@@ -464,37 +464,50 @@ def fill_grams(table, slots, grams):
 
 
 @njit(cache=True, nogil=True)
-def visit_dense(whole, texts, entries, data, work, epoch, out, found, asks):
-    """Filters of many ranges: a bit for each in every cell of every slot, 64 filters at a time.
+def dense_rows(first, last, whole, entries, rows):
+    """For each dense slot the row of bits for an event; slots of which no single row tells.
 
     The row of a cell has the bits of filters that some number in it may satisfy, and of those that
-    ask nothing of the slot; a row more is for an attribute that is absent. Filters lie in the order
-    of the slots they ask about, so a word needs the rows of few slots, and two or three of them
-    leave next to nothing. What is left is checked.
+    ask nothing of the slot; a row more is for an attribute that is absent. A slot with several
+    values is left to the check.
     """
     slots = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
     words = whole[2 * DENSE_MASK + 1] - whole[2 * DENSE_MASK]
-    filters = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
-    masks = whole[2 * DENSE_MASK]
-    wide = whole.view(np.int64)
     bits = whole[2 * DENSE_BITS] >> 1
-    rows = np.empty(DENSE_SLOTS, np.int64)
-    anything = 0  # slots with several values, of which no single row tells
+    anything = 0
     for i in range(slots):
-        slot = 1 + 3 * item(whole, DENSE_SLOT, i)
+        slot = item(whole, DENSE_SLOT, i)
         cell = CELLS
-        if work[slot] == epoch:
-            at = work[slot + 1]
-            if work[slot + 2] - at > WIDTH:
-                anything |= 1 << i
-            elif entries[at + KIND] & (INTEGER | REAL) and entries[at + NUMBER] >= 0:
-                place = entries[at + NUMBER]
-                cell = 0
-                while cell < CELLS - 1 and place >= item(whole, DENSE_CELL, (CELLS - 1) * i + cell):
-                    cell += 1
+        met_before = False
+        at = first
+        while at < last:
+            if entries[at + SLOT] == slot:
+                if met_before:
+                    anything |= 1 << i
+                met_before = True
+                if entries[at + KIND] & (INTEGER | REAL) and entries[at + NUMBER] >= 0:
+                    place = entries[at + NUMBER]
+                    cell = 0
+                    base = (CELLS - 1) * i
+                    while cell < CELLS - 1 and place >= item(whole, DENSE_CELL, base + cell):
+                        cell += 1
+            at += WIDTH
         rows[i] = bits + ((CELLS + 1) * i + cell) * words
-    base = whole[2 * RECORDS]
-    for word in range(words):
+    return anything
+
+
+@njit(cache=True, nogil=True)
+def scan_dense(whole, rows, anything, candidates):
+    """Filters of many ranges: a bit for each in every cell of every slot, 64 filters at a time.
+
+    Filters lie in the order of the slots they ask about, so a word needs the rows of few slots, and
+    two or three of them leave next to nothing. What is left are the candidates; returns how many.
+    """
+    masks = whole[2 * DENSE_MASK]
+    filters = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
+    wide = whole.view(np.int64)
+    count = 0
+    for word in range(whole[2 * DENSE_MASK + 1] - masks):
         mask = np.int64(whole[masks + word] & ~anything)
         left = np.int64(-1)
         while mask != 0 and left != 0:
@@ -504,11 +517,9 @@ def visit_dense(whole, texts, entries, data, work, epoch, out, found, asks):
             number = 64 * word + trailing_zeros(left)
             left &= left - 1
             if number < filters:
-                found, asks = check_record(
-                    base + item(whole, DENSE_RECORD, number), whole, texts, entries, data, work,
-                    epoch, out, found, asks,
-                )  # fmt: skip
-    return found, asks
+                candidates[count] = number
+                count += 1
+    return count
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -528,12 +539,12 @@ def met(entries, begin, at, field):
 
 
 @njit(cache=True, nogil=True)
-def probe(first, last, whole, texts, entries, data, work, out, limit):
+def probe(first, last, whole, texts, entries, data, work, out, limit, candidates):
     """All subscriptions that the entries of one event satisfy.
 
     Puts their numbers to the beginning of `out`, and to its end, backwards, the subscriptions and
     questions that only Python can answer. Returns how many of each. Ends as soon as so many are
-    found as there can be.
+    found as there can be. `candidates` are filters held in cells that are left to check.
     """
     work[0] += 1
     epoch = work[0]
@@ -636,8 +647,12 @@ def probe(first, last, whole, texts, entries, data, work, out, limit):
                     slot, TEXT_HIGH_LIST, -least_text, whole, texts, entries, data, work,
                     epoch, out, found, asks,
                 )  # fmt: skip
-    if found < limit and whole[2 * DENSE_MASK] < whole[2 * DENSE_MASK + 1]:
-        found, asks = visit_dense(whole, texts, entries, data, work, epoch, out, found, asks)
+    base = whole[2 * RECORDS]
+    for i in range(candidates.size if found < limit else 0):
+        found, asks = check_record(
+            base + item(whole, DENSE_RECORD, candidates[i]), whole, texts, entries, data, work,
+            epoch, out, found, asks,
+        )  # fmt: skip
     return found, asks
 
 
@@ -858,17 +873,27 @@ def read_event(whole, highs, texts, data, entries):
 def match_event(whole, highs, texts, data, work, out, scratch, limit):
     """One event in MessagePack: how many subscriptions, and how many to ask about; -1 if not flat.
 
-    `work` holds the scratch, and behind it room for an entry for each byte of the event.
+    `work` holds the scratch, then room for the candidates of cells, and behind it room for an entry
+    for each byte of the event.
     """
-    entries = work[scratch:]
+    cells = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
+    candidates = work[scratch : scratch + cells + 64]
+    entries = work[scratch + cells + 64 :]
     end = read_event(whole, highs, texts, data, entries)
     if end < 0:
         return -1, 0
-    return probe(0, end, whole, texts, entries, data, work, out, limit)
+    count = 0
+    if cells:
+        rows = np.empty(DENSE_SLOTS, np.int64)
+        anything = dense_rows(0, end, whole, entries, rows)
+        count = scan_dense(whole, rows, anything, candidates)
+    return probe(0, end, whole, texts, entries, data, work, out, limit, candidates[:count])
 
 
 @njit(cache=True, nogil=True)
-def match_rows(row, last, begins, whole, texts, entries, data, work, one, out, rows, asked, limit):
+def match_rows(
+    row, last, begins, whole, texts, entries, data, work, one, out, rows, asked, limit, scratch
+):
     """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
@@ -877,9 +902,16 @@ def match_rows(row, last, begins, whole, texts, entries, data, work, one, out, r
     """
     found = 0
     asks = 0
+    cells = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
+    own = work[scratch : scratch + cells + 64]
+    slots = np.empty(DENSE_SLOTS, np.int64)
     while row < last and found + one.size <= out.size and 3 * asks + 2 * one.size <= asked.size:
+        candidates = own[:0]
+        if cells:
+            anything = dense_rows(begins[row], begins[row + 1], whole, entries, slots)
+            candidates = own[: scan_dense(whole, slots, anything, own)]
         here, more = probe(
-            begins[row], begins[row + 1], whole, texts, entries, data, work, one, limit
+            begins[row], begins[row + 1], whole, texts, entries, data, work, one, limit, candidates
         )
         for i in range(here):
             out[found + i] = one[i]

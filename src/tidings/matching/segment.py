@@ -140,7 +140,8 @@ class Segment:
         if work is None or size > local.size or work[0] > 2_000_000_000:
             plan = self.plan
             local.size = max(size, 1024)
-            work = local.work = np.zeros(plan.scratch + 7 * local.size, np.int32)
+            room = plan.scratch + plan.cells + 64
+            work = local.work = np.zeros(room + 7 * local.size, np.int32)
             local.out = np.zeros(plan.room, np.int32)
         return work, local.out
 
@@ -201,7 +202,7 @@ class Segment:
             at = np.empty(OUTPUT + plan.room, np.int64)
             first, found, asks = k.match_rows(
                 first, last, rows.begins, plan.whole, plan.texts, rows.entries, rows.data,
-                work, one, out, at, asked, len(self.ids),
+                work, one, out, at, asked, len(self.ids), plan.scratch,
             )  # fmt: skip
             if found < OUTPUT // 2:
                 pairs.append((at[:found].copy(), out[:found].copy()))
