@@ -21,7 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numba import njit
 
-from tidings.language.constraint import Constraint
+from tidings.language import wildcard
+from tidings.language.constraint import Constraint, simplify
 from tidings.language.expression import And, Expression, conjoin
 from tidings.language.folding import fold
 from tidings.language.sets import TOP, after_prefix
@@ -56,7 +57,8 @@ _TYPES: Final = {
     "bool": k.BOOLEAN,
     "any": 15,
 }
-_QUESTIONS: Final = frozenset({"like", "ilike", "matches", "imatches"})
+_PATTERNS: Final = frozenset({"like", "ilike"})
+_QUESTIONS: Final = _PATTERNS | {"matches", "imatches"}
 
 # Ways to file a filter.
 _BY_TEXT, _BY_NUMBER, _BY_TRUTH, _BY_PREFIX, _BY_GRAM, _BY_PRESENCE = range(6)
@@ -121,15 +123,47 @@ def compile_plan(
     With `absorb`, filters that another of one constraint of the same subscription covers are left
     out.
     """
-    sizes = np.fromiter(map(len, filters), np.int64, len(filters))
-    flat: list[Constraint] = list(chain.from_iterable(filters))
-    build = _Build(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
+    build = _Build.of(filters)
+    constraints = build.count
+    if any(operator in _PATTERNS for operator, _ in build.groups):
+        # A pattern is a question for Python; the literal in it prunes what has to be asked.
+        needed = [[c for c in map(_literal, filter) if c is not None] for filter in filters]
+        build = _Build.of([(*f, *more) for f, more in zip(filters, needed, strict=True)])
     build.constants()
-    return build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions, absorb)
+    plan = build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions, absorb)
+    return plan._replace(constraints=constraints)
+
+
+def _literal(constraint: Constraint) -> Constraint | None:
+    """What a pattern with inner wildcards needs at least, by an operator that can be filed."""
+    if constraint.operator not in _PATTERNS or constraint.negated:
+        return None
+    parts = wildcard.tokens(str(constraint.operand))
+    pieces = "".join(p if isinstance(p, str) else "\0" for p in parts).split("\0")
+    if "\0" in str(constraint.operand):
+        return None
+    longest = max(pieces, key=len)
+    if not longest:
+        return None
+    if len(pieces[0]) >= 3 or pieces[0] == longest:
+        operator, operand = "prefix", pieces[0]
+    elif len(pieces[-1]) >= 3 or pieces[-1] == longest:
+        operator, operand = "suffix", pieces[-1]
+    else:
+        operator, operand = "contains", longest
+    ignoring = "i" if constraint.operator == "ilike" else ""
+    return simplify(constraint._replace(operator=ignoring + operator, operand=operand))
 
 
 class _Build:
     """One compilation: constraints to coordinates, then filters to lists."""
+
+    @classmethod
+    def of(cls, filters: Sequence[Sequence[Constraint]]) -> _Build:
+        """Begin with filters."""
+        sizes = np.fromiter(map(len, filters), np.int64, len(filters))
+        flat = list(chain.from_iterable(filters))
+        return cls(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
 
     def __init__(self, flat: list[Constraint], filter_of: Array, filters: int) -> None:
         self.count = len(flat)
@@ -219,7 +253,7 @@ class _Build:
         self.tests.exact[at] = exact
 
     def _question(self, at: Array, operator: str, operands: Array) -> None:
-        """What only Python can test; filed by presence, though a prefix would serve better."""
+        """What only Python can test, and every event with the attribute has to be asked about."""
         self.tests.kind[at] = k.ASK
         self.asked.append(at)
         self._file(at, _BY_PRESENCE, 0, exact=False)
