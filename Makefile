@@ -37,6 +37,7 @@ check: $(READY)  ## check format, lint, types and layout
 bench: $(READY)  ## measure
 	@$(RUN) -m benchmarks.language
 	@$(RUN) -m benchmarks.grammar
+	@$(RUN) -m benchmarks.matching
 
 # pytest exits with 5 when it selects no test: then there is nothing to rewrite.
 golden: $(READY)  ## rewrite the golden files and show what changed in them
