@@ -25,8 +25,9 @@ from tidings.language import wildcard
 from tidings.language.constraint import Constraint, simplify
 from tidings.language.expression import And, Expression, conjoin
 from tidings.language.folding import fold
-from tidings.language.sets import TOP, after_prefix
+from tidings.language.sets import after_prefix
 from tidings.matching import kernels as k
+from tidings.matching.constants import Bounds, Equalities, Numbers, Patterns
 
 Array = np.ndarray[Any, Any]
 Whole = np.int32
@@ -207,10 +208,10 @@ class _Build:
 
     def constants(self) -> None:
         """Turn operands to coordinates, group by group."""
-        numbers = _Numbers(len(self.slots))
-        equal = _Equalities(len(self.slots))
-        bounds = _Bounds(len(self.slots))
-        patterns = _Patterns()
+        numbers = Numbers(len(self.slots))
+        equal = Equalities(len(self.slots))
+        bounds = Bounds(len(self.slots))
+        patterns = Patterns()
         members: list[int] = []
         later: list[Callable[[], None]] = []
         tests = self.tests
@@ -264,7 +265,7 @@ class _Build:
         operator: str,
         operands: Array,
         slots: Array,
-        numbers: _Numbers,
+        numbers: Numbers,
         members: list[int],
         kind: str,
     ) -> Callable[[], None]:
@@ -324,7 +325,7 @@ class _Build:
         operator: str,
         texts: list[Any],
         slots: Array,
-        equal: _Equalities,
+        equal: Equalities,
         members: list[int],
     ) -> Callable[[], None]:
         tests = self.tests
@@ -357,7 +358,7 @@ class _Build:
 
         return finish
 
-    def _contained(self, at: Array, texts: list[str], patterns: _Patterns) -> None:
+    def _contained(self, at: Array, texts: list[str], patterns: Patterns) -> None:
         tests = self.tests
         tests.kind[at] = k.TEXT_CONTAINS
         numbers, grams = patterns.take(texts)
@@ -368,7 +369,7 @@ class _Build:
         tests.exact[at] = short
 
     def _bounded(
-        self, at: Array, operator: str, texts: list[Any], slots: Array, bounds: _Bounds
+        self, at: Array, operator: str, texts: list[Any], slots: Array, bounds: Bounds
     ) -> Callable[[], None]:
         tests = self.tests
         tests.kind[at] = k.TEXT_BETWEEN
@@ -404,7 +405,7 @@ class _Build:
 
         return finish
 
-    def _estimate(self, numbers: _Numbers, equal: _Equalities, bounds: _Bounds) -> None:
+    def _estimate(self, numbers: Numbers, equal: Equalities, bounds: Bounds) -> None:
         """The share of events that satisfy each constraint, as far as the filters tell."""
         tests = self.tests
         mentioned = np.bincount(tests.slot, minlength=len(self.slots)) / max(self.filters, 1)
@@ -934,150 +935,6 @@ def nest_prefixes(nodes: Array, ends: Array, inner: Array, parent: Array) -> Non
         depth += 1
         for place in range(nodes[node], ends[node] + 1):
             inner[place] = node
-
-
-class _Numbers:
-    """The numeric constants of all slots, ranked within each, exactly."""
-
-    def __init__(self, slots: int) -> None:
-        self.slot_count = slots
-        self.taken_slots: list[Array] = []
-        self.taken: list[Any] = []
-
-    def take(self, slots: Array, values: list[Any]) -> slice:
-        start = len(self.taken)
-        self.taken.extend(values)
-        self.taken_slots.append(slots)
-        return slice(start, len(self.taken))
-
-    def rank(self) -> None:
-        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        highs = np.array(self.taken, np.float64)
-        lows = np.zeros(highs.size, np.int64)
-        for at in np.flatnonzero(np.abs(highs) >= 2.0**53).tolist():
-            value = self.taken[at]
-            if isinstance(value, int):
-                lows[at] = value - int(highs[at])
-        highs += 0.0  # one zero
-        order = np.lexsort((lows, highs, slots))
-        slots, highs, lows = slots[order], highs[order], lows[order]
-        new = np.zeros(order.size, bool)
-        new[:1] = True
-        for column in (slots, highs, lows):
-            new[1:] |= column[1:] != column[:-1]
-        self.constant = np.empty(order.size, np.int64)  # of each taken: its number among all
-        self.constant[order] = np.cumsum(new) - 1
-        self.highs, self.lows, self.slots = highs[new], lows[new], slots[new]
-        self.counts = np.bincount(self.slots, minlength=self.slot_count)
-        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
-
-    def index(self, taken: slice) -> Array:
-        constant: Array = self.constant[taken]
-        return constant
-
-    def place(self, taken: slice) -> Array:
-        number = self.constant[taken]
-        within: Array = number - self.begins[self.slots[number]]
-        return within
-
-    def size(self, slots: Array) -> Array:
-        counts: Array = self.counts[slots]
-        return counts
-
-
-class _Equalities:
-    """Texts that values are compared with for equality, numbered across all slots."""
-
-    def __init__(self, slots: int) -> None:
-        self.taken_slots: list[Array] = []
-        self.taken: list[str] = []
-
-    def take(self, slots: Array, texts: list[str]) -> slice:
-        start = len(self.taken)
-        self.taken.extend(texts)
-        self.taken_slots.append(slots)
-        return slice(start, len(self.taken))
-
-    def rank(self) -> None:
-        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        coded = pa.array(self.taken, pa.large_string()).dictionary_encode()
-        self.dictionary = coded.dictionary
-        size = max(len(self.dictionary), 1)
-        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        used, self.number = np.unique(slots * size + codes, return_inverse=True)
-        self.slots = used // size
-        self.codes = used % size
-
-
-class _Bounds:
-    """Texts that values are compared with in order, ranked within each slot by code point."""
-
-    def __init__(self, slots: int) -> None:
-        self.slot_count = slots
-        self.taken_slots: list[Array] = []
-        self.taken: list[Any] = []
-
-    def take(self, slots: Array, texts: list[Any]) -> slice:
-        start = len(self.taken)
-        self.taken.extend(texts)
-        self.taken_slots.append(slots)
-        return slice(start, len(self.taken))
-
-    def rank(self) -> None:
-        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        self.sorted = sorted({text for text in self.taken if text is not TOP})
-        rank = {text: number for number, text in enumerate(self.sorted)}
-        rank[TOP] = len(self.sorted)  # above all, in no slot
-        size = len(self.sorted) + 1
-        ranks = np.fromiter(map(rank.__getitem__, self.taken), np.int64, len(self.taken))
-        real = ranks < size - 1
-        used = np.unique(slots[real] * size + ranks[real])
-        self.slots, self.ranks = used // size, used % size
-        self.counts = np.bincount(self.slots, minlength=self.slot_count)
-        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
-        number = np.searchsorted(used, slots * size + ranks)
-        self.within = number - self.begins[slots]
-
-    def place(self, taken: slice) -> Array:
-        within: Array = self.within[taken]
-        return within
-
-    def size(self, slots: Array) -> Array:
-        counts: Array = self.counts[slots]
-        return counts
-
-    def base(self, slots: Array) -> Array:
-        """Where the places of a slot begin among those of all."""
-        return 2 * self.begins[slots] + slots
-
-    def encoded(self) -> Iterable[bytes]:
-        return (self.sorted[rank].encode() for rank in self.ranks.tolist())
-
-
-class _Patterns:
-    """Texts that values may contain, and for each the run of bytes it is filed under."""
-
-    def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
-
-    def take(self, texts: list[str]) -> tuple[Array, Array]:
-        for text in texts:
-            self.texts.setdefault(text, len(self.texts))
-        distinct = {text: text.encode() for text in set(texts)}
-        runs = {
-            text: [data[i : i + 3] for i in range(max(len(data) - 2, 1))]
-            for text, data in distinct.items()
-        }
-        common: dict[bytes, int] = {}
-        for run in chain.from_iterable(runs.values()):
-            common[run] = common.get(run, 0) + 1
-        rarest = {text: min(found, key=lambda run: common[run]) for text, found in runs.items()}
-        gram = {text: int.from_bytes(run, "big") | len(run) << 24 for text, run in rarest.items()}
-        numbers = np.fromiter(map(self.texts.__getitem__, texts), np.int64, len(texts))
-        return numbers, np.fromiter(map(gram.__getitem__, texts), np.int64, len(texts))
-
-    def encoded(self) -> Iterable[bytes]:
-        return (text.encode() for text in self.texts)
 
 
 def _first_slots(records: Array, places: Array) -> Array:

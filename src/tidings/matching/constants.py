@@ -1,0 +1,147 @@
+"""The constants of filters, ranked: what turns a comparison into an interval of whole numbers.
+
+Each kind of constant is first taken, constraint by constraint, then ranked all at once, and then
+asked for the places of what was taken. Numbers and bounds are ranked within their slot, texts for
+equality are numbered across all slots, patterns are only told apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tidings.language.sets import TOP
+
+Array = np.ndarray[Any, Any]
+
+
+class Constants:
+    """Constants taken so far, with the slot of each."""
+
+    def __init__(self, slots: int) -> None:
+        self.slot_count = slots
+        self.taken_slots: list[Array] = []
+        self.taken: list[Any] = []
+
+    def take(self, slots: Array, values: list[Any]) -> slice:
+        """Take constants; what to ask for their places with, once they are ranked."""
+        start = len(self.taken)
+        self.taken.extend(values)
+        self.taken_slots.append(slots)
+        return slice(start, len(self.taken))
+
+
+class Numbers(Constants):
+    """The numeric constants of all slots, ranked within each, exactly."""
+
+    def rank(self) -> None:
+        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
+        highs = np.array(self.taken, np.float64)
+        lows = np.zeros(highs.size, np.int64)
+        for at in np.flatnonzero(np.abs(highs) >= 2.0**53).tolist():
+            value = self.taken[at]
+            if isinstance(value, int):
+                lows[at] = value - int(highs[at])
+        highs += 0.0  # one zero
+        order = np.lexsort((lows, highs, slots))
+        slots, highs, lows = slots[order], highs[order], lows[order]
+        new = np.zeros(order.size, bool)
+        new[:1] = True
+        for column in (slots, highs, lows):
+            new[1:] |= column[1:] != column[:-1]
+        self.constant = np.empty(order.size, np.int64)  # of each taken: its number among all
+        self.constant[order] = np.cumsum(new) - 1
+        self.highs, self.lows, self.slots = highs[new], lows[new], slots[new]
+        self.counts = np.bincount(self.slots, minlength=self.slot_count)
+        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
+
+    def index(self, taken: slice) -> Array:
+        constant: Array = self.constant[taken]
+        return constant
+
+    def place(self, taken: slice) -> Array:
+        number = self.constant[taken]
+        within: Array = number - self.begins[self.slots[number]]
+        return within
+
+    def size(self, slots: Array) -> Array:
+        counts: Array = self.counts[slots]
+        return counts
+
+
+class Equalities(Constants):
+    """Texts that values are compared with for equality, numbered across all slots."""
+
+    def rank(self) -> None:
+        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
+        coded = pa.array(self.taken, pa.large_string()).dictionary_encode()
+        self.dictionary = coded.dictionary
+        size = max(len(self.dictionary), 1)
+        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        used, self.number = np.unique(slots * size + codes, return_inverse=True)
+        self.slots = used // size
+        self.codes = used % size
+
+
+class Bounds(Constants):
+    """Texts that values are compared with in order, ranked within each slot by code point."""
+
+    def rank(self) -> None:
+        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
+        self.sorted = sorted({text for text in self.taken if text is not TOP})
+        rank = {text: number for number, text in enumerate(self.sorted)}
+        rank[TOP] = len(self.sorted)  # above all, in no slot
+        size = len(self.sorted) + 1
+        ranks = np.fromiter(map(rank.__getitem__, self.taken), np.int64, len(self.taken))
+        real = ranks < size - 1
+        used = np.unique(slots[real] * size + ranks[real])
+        self.slots, self.ranks = used // size, used % size
+        self.counts = np.bincount(self.slots, minlength=self.slot_count)
+        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
+        number = np.searchsorted(used, slots * size + ranks)
+        self.within = number - self.begins[slots]
+
+    def place(self, taken: slice) -> Array:
+        within: Array = self.within[taken]
+        return within
+
+    def size(self, slots: Array) -> Array:
+        counts: Array = self.counts[slots]
+        return counts
+
+    def base(self, slots: Array) -> Array:
+        """Where the places of a slot begin among those of all."""
+        return 2 * self.begins[slots] + slots
+
+    def encoded(self) -> Iterable[bytes]:
+        return (self.sorted[rank].encode() for rank in self.ranks.tolist())
+
+
+class Patterns:
+    """Texts that values may contain, and for each the run of bytes it is filed under."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, int] = {}
+
+    def take(self, texts: list[str]) -> tuple[Array, Array]:
+        for text in texts:
+            self.texts.setdefault(text, len(self.texts))
+        distinct = {text: text.encode() for text in set(texts)}
+        runs = {
+            text: [data[i : i + 3] for i in range(max(len(data) - 2, 1))]
+            for text, data in distinct.items()
+        }
+        common: dict[bytes, int] = {}
+        for run in chain.from_iterable(runs.values()):
+            common[run] = common.get(run, 0) + 1
+        rarest = {text: min(found, key=lambda run: common[run]) for text, found in runs.items()}
+        gram = {text: int.from_bytes(run, "big") | len(run) << 24 for text, run in rarest.items()}
+        numbers = np.fromiter(map(self.texts.__getitem__, texts), np.int64, len(texts))
+        return numbers, np.fromiter(map(gram.__getitem__, texts), np.int64, len(texts))
+
+    def encoded(self) -> Iterable[bytes]:
+        return (text.encode() for text in self.texts)
