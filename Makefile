@@ -48,7 +48,7 @@ golden: $(READY)  ## rewrite the golden files and show what changed in them
 # Keeps the versions it can; `make lock UPGRADE=1` takes the newest ones.
 lock: $(READY)  ## write requirements.lock anew from pyproject.toml
 	@$(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+	  --custom-compile-command 'make lock' \
 	  $(if $(UPGRADE),--upgrade) --all-extras --group dev pyproject.toml --output-file $(LOCK)
 
 clean:  ## remove .venv and everything tools have left
