@@ -9,7 +9,6 @@ import io
 import json
 import lzma
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -470,10 +469,6 @@ def test_a_sample_of_the_stock_quotes_is_counted_right(name: str, stocks: Stocks
     assert count_matches(name, stocks, sample).tolist() == expected
 
 
-@pytest.mark.skipif(
-    os.environ.get("TIDINGS_PROFILE") != "thorough",
-    reason="counts 214 million matches, a minute or more: TIDINGS_PROFILE=thorough does",
-)
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_all_stock_quotes_are_counted_right(name: str, stocks: Stocks) -> None:
     assert count_matches(name, stocks, stocks.quotes).tolist() == stocks.counts
