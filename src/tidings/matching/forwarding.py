@@ -48,7 +48,7 @@ class ForwardingTable:
 
     def forward(self, event: EventLike, broadcast: Collection[Id] | None = None) -> list[Id]:
         """The interfaces whose predicate the event satisfies, among those of the broadcast."""
-        if type(event) is not dict or not set(map(type, event.values())) <= PLAIN_TYPES:
+        if type(event) is not dict or not PLAIN_TYPES.issuperset(map(type, event.values())):
             event = Event(event)
         if broadcast is None:
             return self._segment.match(event)

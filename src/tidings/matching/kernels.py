@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import carray, njit, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
 Array = np.ndarray[Any, Any]
@@ -56,6 +56,10 @@ SLOT_MASK: Final = (1 << 21) - 1
 # Ordered lists of a slot: numbers from below, from above; texts from below, from above.
 NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
 
+NOT_FLAT: Final = -(1 << 62)
+AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
+LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
+
 CELLS: Final = 16  # into which the numbers of a dense slot are sorted
 DENSE_SLOTS: Final = 31  # as many as a mask has bits
 SEVERAL: Final = 1 << 30  # on a record's subscription: it may be met again, so mark it
@@ -82,6 +86,49 @@ def trailing_zeros(typing_context: Any, value: Any) -> Any:
     return types.int64(types.int64), generate
 
 
+@intrinsic
+def pointer_to(typing_context: Any, address: Any) -> Any:
+    """An address as a pointer."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
+    """Have a number of an array brought near, while something else is done."""
+
+    def generate(context, builder, signature, arguments):
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        at = builder.gep(held.data, [arguments[1]])
+        pointer = builder.bitcast(at, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()] + [ir.IntType(32)] * 3)
+        function = builder.module.globals.get("llvm.prefetch.p0i8") or ir.Function(
+            builder.module, kind, "llvm.prefetch.p0i8"
+        )
+        hints = [ir.Constant(ir.IntType(32), hint) for hint in (0, 3, 1)]  # read, keep, data
+        builder.call(function, [pointer, *hints])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate
+
+
+# What a call gets of a plan and of a thread's arrays: addresses and sizes, in one array. Numba
+# looks at every argument of a call, at arrays for longest.
+(
+    WHOLE, WHOLE_SIZE, HIGHS, HIGHS_SIZE, TEXTS, TEXTS_SIZE, WORK, WORK_SIZE, OUT, OUT_SIZE,
+    SCRATCH, LIMIT, ASKED, CONTEXT,
+) = range(14)  # fmt: skip
+
+
+@njit(cache=True, nogil=True, inline="always")
+def numbers_at(context, name):
+    """The whole numbers that a context locates."""
+    return carray(pointer_to(context[name]), (context[name + 1],), np.int32)
+
+
 @njit(cache=True, nogil=True, inline="always")
 def section(whole, name):
     """One section of the plan's whole numbers."""
@@ -94,11 +141,32 @@ def item(whole, name, at):
     return whole[whole[2 * name] + at]
 
 
+@intrinsic
+def eight_bytes(typing_context: Any, array: Any, place: Any) -> Any:
+    """Eight bytes of an array as one number, wherever they begin."""
+
+    def generate(context, builder, signature, arguments):
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        at = builder.gep(held.data, [arguments[1]])
+        return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(array, types.int64), generate
+
+
 @njit(cache=True, nogil=True)
 def hash_bytes(data, begin, end, seed):
     """A hash of some bytes and a number."""
-    value = np.uint64(14695981039346656037) ^ np.uint64(seed)
-    for i in range(begin, end):
+    value = (
+        np.uint64(14695981039346656037)
+        ^ np.uint64(seed)
+        ^ (np.uint64(end - begin) << np.uint64(32))
+    )
+    at = np.int64(begin)
+    while at + 8 <= end:
+        value = (value ^ eight_bytes(data, at)) * np.uint64(0x9E3779B97F4A7C15)
+        value ^= value >> np.uint64(32)
+        at += 8
+    for i in range(at, end):
         value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
     value ^= value >> np.uint64(32)
     value *= np.uint64(0x9E3779B97F4A7C15)
@@ -108,22 +176,36 @@ def hash_bytes(data, begin, end, seed):
 @njit(cache=True, nogil=True)
 def same_bytes(data, begin, end, other, other_begin, other_end):
     """Whether two runs of bytes are equal."""
-    if end - begin != other_end - other_begin:
+    length = np.int64(end - begin)
+    if length != other_end - other_begin:
         return False
-    i = 0
-    while i < end - begin and data[begin + i] == other[other_begin + i]:
-        i += 1
-    return i == end - begin
+    one = np.int64(begin)
+    two = np.int64(other_begin)
+    while length >= 8:
+        if eight_bytes(data, one) != eight_bytes(other, two):
+            return False
+        one += 8
+        two += 8
+        length -= 8
+    while length > 0 and data[one] == other[two]:
+        one += 1
+        two += 1
+        length -= 1
+    return length == 0
 
 
 @njit(cache=True, nogil=True)
 def compare_bytes(data, begin, end, other, other_begin, other_end):
     """Below zero, zero or above it as the first bytes are below, equal or above the second."""
     shared = min(end - begin, other_end - other_begin)
-    for i in range(shared):
+    i = np.int64(0)
+    while i + 8 <= shared and eight_bytes(data, begin + i) == eight_bytes(other, other_begin + i):
+        i += 8
+    while i < shared:
         if data[begin + i] != other[other_begin + i]:
             return np.int64(data[begin + i]) - np.int64(other[other_begin + i])
-    return (end - begin) - (other_end - other_begin)
+        i += 1
+    return np.int64((end - begin) - (other_end - other_begin))
 
 
 @njit(cache=True, nogil=True)
@@ -657,16 +739,6 @@ def probe(first, last, whole, texts, entries, data, work, out, limit, candidates
 
 
 @njit(cache=True, nogil=True)
-def locate_text(slot, whole, texts, data, begin, end):
-    """The coordinates of a text: number among equality constants, place among bounds."""
-    number = find_text(TEXT_TABLE, TEXT_PLACE, 2, TEXT_FIRST, whole, texts, slot, data, begin, end)
-    place = -1
-    if item(whole, BOUND_BEGIN, slot) < item(whole, BOUND_BEGIN, slot + 1):
-        place = locate_bound(slot, whole, texts, data, begin, end)
-    return number, place
-
-
-@njit(cache=True, nogil=True)
 def locate_number(slot, whole, highs, high, low):
     """The coordinate of a number."""
     begins = section(whole, NUMBER_BEGIN)
@@ -696,6 +768,8 @@ def locate_texts(slot, whole, texts, data, offsets, numbers, places):
             guess[i] = whole[base + guess[i]]
         for i in range(count):
             begin[i] = whole[offset + 2 * guess[i]] if first <= guess[i] < last else -1
+            if begin[i] >= 0:
+                prefetch(texts, np.int64(begin[i]))
     bounds = item(whole, BOUND_BEGIN, slot + 1) - item(whole, BOUND_BEGIN, slot)
     for i in range(count):
         numbers[i] = -1
@@ -816,9 +890,12 @@ def read_value(at, slot, whole, highs, texts, data, entries, put):
         entries[put + KIND] = TEXT
         entries[put + BEGIN] = at
         entries[put + END] = after
-        entries[put + TEXT_NUMBER], entries[put + BOUND] = locate_text(
-            slot, whole, texts, data, at, after
-        )
+        entries[put + TEXT_NUMBER] = -1
+        if item(whole, TEXT_FIRST, slot) < item(whole, TEXT_FIRST, slot + 1):
+            table = whole[2 * TEXT_TABLE]
+            place = hash_bytes(data, at, after, slot) & (whole[2 * TEXT_TABLE + 1] - table - 1)
+            entries[put + TEXT_NUMBER] = place
+            prefetch(whole, table + place)
     elif kind == 4:
         entries[put + KIND] = BOOLEAN
         entries[put + NUMBER] = value
@@ -866,40 +943,130 @@ def read_event(whole, highs, texts, data, entries):
             return -1
         else:
             at, put = read_value(at, slot, whole, highs, texts, data, entries, put)
+    locate_all(whole, texts, data, entries, put)
     return put
 
 
 @njit(cache=True, nogil=True)
-def match_event(whole, highs, texts, data, work, out, scratch, limit):
-    """One event in MessagePack: how many subscriptions, and how many to ask about; -1 if not flat.
+def locate_all(whole, texts, data, entries, end):
+    """The coordinates of all texts of an event, of which the places in the hash table are known.
 
-    `work` holds the scratch, then room for the candidates of cells, and behind it room for an entry
-    for each byte of the event.
+    Step by step for all: what one step reads is brought near by the step before, so that the event
+    waits once for memory and not once for each text.
     """
+    table = whole[2 * TEXT_TABLE]
+    places = whole[2 * TEXT_PLACE]
+    records = whole[2 * RECORDS]
+    for at in range(0, end, WIDTH):
+        if entries[at + KIND] == TEXT and entries[at + TEXT_NUMBER] >= 0:
+            number = whole[table + entries[at + TEXT_NUMBER]]
+            entries[at + TEXT_NUMBER] = number
+            if number >= 0:
+                prefetch(whole, places + 2 * number)
+    for at in range(0, end, WIDTH):
+        if entries[at + KIND] == TEXT and entries[at + TEXT_NUMBER] >= 0:
+            number = entries[at + TEXT_NUMBER]
+            prefetch(texts, np.int64(whole[places + 2 * number]))
+            prefetch(whole, records + whole[places + 2 * number + 1])
+    for at in range(0, end, WIDTH):
+        if entries[at + KIND] == TEXT:
+            slot = entries[at + SLOT]
+            number = entries[at + TEXT_NUMBER]
+            begin = entries[at + BEGIN]
+            last = entries[at + END]
+            if number >= 0 and not (
+                item(whole, TEXT_FIRST, slot) <= number < item(whole, TEXT_FIRST, slot + 1)
+                and same_bytes(
+                    texts, whole[places + 2 * number], whole[places + 2 * number + 2],
+                    data, begin, last,
+                )
+            ):  # fmt: skip
+                number = find_text(
+                    TEXT_TABLE, TEXT_PLACE, 2, TEXT_FIRST, whole, texts, slot, data, begin, last
+                )
+            entries[at + TEXT_NUMBER] = number
+            entries[at + BOUND] = -1
+            if item(whole, BOUND_BEGIN, slot) < item(whole, BOUND_BEGIN, slot + 1):
+                entries[at + BOUND] = locate_bound(slot, whole, texts, data, begin, last)
+
+
+@njit(cache=True)
+def match_event(context, data):
+    """One event in MessagePack: how many subscriptions, or `NOT_FLAT`.
+
+    Where some are left to ask about, it is that number below -1, and how many stands in the
+    context. The work array holds the scratch,
+    then room for the candidates of cells, and behind it room for an entry for each byte of the
+    event. Keeps the GIL: it is over before another thread could have used it.
+    """
+    return match_encoded(context, data)
+
+
+@njit(cache=True, nogil=True)
+def match_long_event(context, data):
+    """The same without the GIL, for plans that take long."""
+    return match_encoded(context, data)
+
+
+@njit(cache=True, nogil=True)
+def match_encoded(context, data):
+    """What `match_event` does."""
+    whole = numbers_at(context, WHOLE)
+    work = numbers_at(context, WORK)
+    out = numbers_at(context, OUT)
+    highs = carray(pointer_to(context[HIGHS]), (context[HIGHS_SIZE],), np.float64)
+    texts = carray(pointer_to(context[TEXTS]), (context[TEXTS_SIZE],), np.uint8)
+    scratch = context[SCRATCH]
     cells = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
     candidates = work[scratch : scratch + cells + 64]
     entries = work[scratch + cells + 64 :]
     end = read_event(whole, highs, texts, data, entries)
     if end < 0:
-        return -1, 0
+        return NOT_FLAT
     count = 0
     if cells:
         rows = np.empty(DENSE_SLOTS, np.int64)
         anything = dense_rows(0, end, whole, entries, rows)
         count = scan_dense(whole, rows, anything, candidates)
-    return probe(0, end, whole, texts, entries, data, work, out, limit, candidates[:count])
+    if work[0] == LAST_EVENT:
+        work[:scratch] = 0
+    found, asks = probe(
+        0, end, whole, texts, entries, data, work, out, context[LIMIT], candidates[:count]
+    )
+    if asks == 0:
+        return found
+    context[ASKED] = asks
+    return -1 - found
 
 
 @njit(cache=True, nogil=True)
-def match_rows(
-    row, last, begins, whole, texts, entries, data, work, one, out, rows, asked, limit, scratch
-):
+def bring_near(at, end, whole, entries, records):
+    """Have brought near where the lists of a coming row's texts are, or then the lists."""
+    places = whole[2 * TEXT_PLACE]
+    base = whole[2 * RECORDS]
+    while at < end:
+        if entries[at + KIND] == TEXT and entries[at + TEXT_NUMBER] >= 0:
+            place = places + 2 * entries[at + TEXT_NUMBER] + 1
+            if records:
+                prefetch(whole, base + whole[place])
+            else:
+                prefetch(whole, place)
+        at += WIDTH
+
+
+@njit(cache=True, nogil=True)
+def match_rows(context, row, last, begins, entries, data, out, rows, asked):
     """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
-    question into `asked`; `one` has the room that a single event needs. Returns the next row and
-    how many of each.
+    question into `asked`. Returns the next row and how many of each.
     """
+    whole = numbers_at(context, WHOLE)
+    work = numbers_at(context, WORK)
+    one = numbers_at(context, OUT)  # has the room that a single event needs
+    texts = carray(pointer_to(context[TEXTS]), (context[TEXTS_SIZE],), np.uint8)
+    limit = context[LIMIT]
+    scratch = context[SCRATCH]
     found = 0
     asks = 0
     cells = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
@@ -910,6 +1077,12 @@ def match_rows(
         if cells:
             anything = dense_rows(begins[row], begins[row + 1], whole, entries, slots)
             candidates = own[: scan_dense(whole, slots, anything, own)]
+        if row + 2 * AHEAD < last:
+            later = row + 2 * AHEAD
+            bring_near(begins[later], begins[later + 1], whole, entries, False)
+            bring_near(begins[row + AHEAD], begins[row + AHEAD + 1], whole, entries, True)
+        if work[0] == LAST_EVENT:
+            work[:scratch] = 0
         here, more = probe(
             begins[row], begins[row + 1], whole, texts, entries, data, work, one, limit, candidates
         )

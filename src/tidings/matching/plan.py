@@ -31,6 +31,7 @@ from tidings.matching.constants import Bounds, Equalities, Numbers, Patterns
 
 Array = np.ndarray[Any, Any]
 Whole = np.int32
+Derived = dict[str, list[tuple[int, str]]]  # attribute: transforms and the names they go under
 
 # Derived attributes, and the mark that their names carry behind a NUL.
 PLAIN, FOLDED, REVERSED, FOLDED_REVERSED = range(4)
@@ -74,7 +75,7 @@ class Plan(NamedTuple):
     whole: Array
     highs: Array
     texts: Array
-    derived: dict[str, list[tuple[int, str]]]  # attribute: transforms and the names they go under
+    derived: Derived
     names: dict[str, int]  # name, derived ones too: slot
     questions: list[Expression]
     filters: int
@@ -174,7 +175,7 @@ class _Build:
         self.sections: dict[int, Array] = {}
         self.texts = bytearray()
         self.slots: dict[str, int] = {}
-        self.derived: dict[str, list[tuple[int, str]]] = {}
+        self.derived: Derived = {}
         names, kinds, negated, operands = (
             map(itemgetter(at), flat) for at in (0, slice(1, 3), 3, 4)
         )

@@ -25,7 +25,7 @@ from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
 from tidings.matching.contract import Batch, Id, all_integers, events_of
-from tidings.matching.plan import DERIVE, Plan, compile_plan, necessary
+from tidings.matching.plan import DERIVE, Derived, Plan, compile_plan, necessary
 
 Array = np.ndarray[Any, Any]
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
@@ -46,7 +46,8 @@ class Segment:
         self.removals = 0
         self._numbers: dict[Id, int] | None = None
         self._checks: list[Any] = [None] * len(plan.questions)
-        self._local = threading.local()
+        self._local = _Arrays()
+        self._match = k.match_long_event if plan.cells else k.match_event
         self._id_arrays: dict[bool, pa.Array] = {}
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
 
@@ -105,25 +106,21 @@ class Segment:
     def match(self, event: dict[str, Any], shut: Collection[int] = ()) -> list[Id]:
         """The ids that a flat event satisfies, but for those with the numbers in `shut`."""
         plan = self.plan
-        data = encode(event, plan)
-        work, out = self._working(len(data))
+        data = encode(event, plan.derived)
+        held = self._local
+        if len(data) > held.size:
+            held.renew(plan, len(self.ids), len(data))
         if shut:  # as if they had been put out already
-            work[plan.scratch - len(self.ids) + np.fromiter(shut, np.int64)] = work[0] + 1
-        found, asks = k.match_event(
-            plan.whole,
-            plan.highs,
-            plan.texts,
-            np.frombuffer(data, np.uint8),
-            work,
-            out,
-            plan.scratch,
-            len(self.ids),
-        )
-        if found < 0:
+            held.work[plan.scratch - len(self.ids) + np.fromiter(shut, np.int64)] = held.work[0] + 1
+        found = self._match(held.context, data)
+        if found >= 0:
+            numbers = held.out[:found]
+        elif found == k.NOT_FLAT:
             return self.match(Event(event), shut)
-        numbers = out[:found]
-        if asks:
-            numbers = self._answered(event, numbers, out[: -2 * asks - 1 : -1])
+        else:
+            asks = held.context[k.ASKED]
+            asked = held.out[: -2 * asks - 1 : -1]
+            numbers = self._answered(event, held.out[: -1 - found], asked)
         if shut:
             numbers = numbers[~np.isin(numbers, list(shut))]
         if self.removals:
@@ -132,18 +129,6 @@ class Segment:
             return numbers.tolist()  # type: ignore[no-any-return]
         ids = self.ids
         return [ids[number] for number in numbers.tolist()]
-
-    def _working(self, size: int) -> tuple[Array, Array]:
-        """This thread's arrays, large enough for an event of so many bytes."""
-        local = self._local
-        work = getattr(local, "work", None)
-        if work is None or size > local.size or work[0] > 2_000_000_000:
-            plan = self.plan
-            local.size = max(size, 1024)
-            room = plan.scratch + plan.cells + 64
-            work = local.work = np.zeros(room + 7 * local.size, np.int32)
-            local.out = np.zeros(plan.room, np.int32)
-        return work, local.out
 
     def _check(self, question: int) -> Any:
         """The function that answers a question about an event."""
@@ -192,7 +177,9 @@ class Segment:
     ) -> tuple[list[tuple[Array, Array]], Array]:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
-        work, one = self._working(0)
+        held = self._local
+        if held.size < 0:
+            held.renew(plan, len(self.ids))
         asked = np.empty(2 * plan.room + (OUTPUT if plan.questions else 0), np.int32)
         pairs: list[tuple[Array, Array]] = []
         questions: list[Array] = [np.zeros(0, np.int32)]
@@ -201,9 +188,8 @@ class Segment:
             out = np.empty(OUTPUT + plan.room, np.int64)
             at = np.empty(OUTPUT + plan.room, np.int64)
             first, found, asks = k.match_rows(
-                first, last, rows.begins, plan.whole, plan.texts, rows.entries, rows.data,
-                work, one, out, at, asked, len(self.ids), plan.scratch,
-            )  # fmt: skip
+                held.context, first, last, rows.begins, rows.entries, rows.data, out, at, asked
+            )
             if found < OUTPUT // 2:
                 pairs.append((at[:found].copy(), out[:found].copy()))
             else:
@@ -236,22 +222,40 @@ class Segment:
         return both[:, 0], both[:, 1]
 
 
-def encode(event: dict[str, Any], plan: Plan | None = None) -> bytes:
+class _Arrays(threading.local):
+    """What one thread works on, and the context that tells the kernels where everything is."""
+
+    def __init__(self) -> None:
+        self.size = -1  # bytes of an event that there is room for
+
+    def renew(self, plan: Plan, limit: int, size: int = 0) -> None:
+        """Make arrays with room for an event of so many bytes."""
+        self.size = max(size, 1024)
+        self.work = np.zeros(plan.scratch + plan.cells + 64 + k.WIDTH * self.size, np.int32)
+        self.out = np.zeros(plan.room, np.int32)
+        context = np.zeros(k.CONTEXT, np.int64)
+        arrays = (plan.whole, plan.highs, plan.texts, self.work, self.out)
+        context[: k.SCRATCH : 2] = [array.ctypes.data for array in arrays]
+        context[1 : k.SCRATCH : 2] = [array.size for array in arrays]
+        context[k.SCRATCH] = plan.scratch
+        context[k.LIMIT] = limit
+        self.context = context
+
+
+def encode(event: dict[str, Any], derived: Derived) -> bytes:
     """A flat event in MessagePack, with the derived attributes that a plan asks for."""
-    if plan is not None and plan.derived:
-        derived = plan.derived
-        full = dict(event)
-        for name, value in event.items():
-            if name in derived:
-                for transform, own in derived[name]:
-                    if type(value) is str:
-                        full[own] = DERIVE[transform](value)
-                    elif type(value) is tuple:
-                        texts = (v for v in value if type(v) is str)
-                        full[own] = tuple(map(DERIVE[transform], texts))
-        event = full
+    if derived:
+        event = dict(event)
+        for name in derived.keys() & event.keys():
+            value = event[name]
+            for transform, own in derived[name]:
+                if type(value) is str:
+                    event[own] = DERIVE[transform](value)
+                elif type(value) is tuple:
+                    texts = (v for v in value if type(v) is str)
+                    event[own] = tuple(map(DERIVE[transform], texts))
     try:
-        return _ENCODER.encode(event if type(event) is dict else dict(event))
+        return _ENCODER.encode(event)
     except OverflowError:
         return _ENCODER.encode({name: _writable(value) for name, value in event.items()})
 

@@ -116,7 +116,7 @@ class Table:
     def match(self, event: EventLike) -> list[Id]:
         """The ids of the subscriptions that the event satisfies, each once."""
         segments, fresh = self._segments, self._fresh
-        if type(event) is not dict or not set(map(type, event.values())) <= PLAIN_TYPES:
+        if type(event) is not dict or not _is_plain(map(type, event.values())):
             event = Event(event)
         if len(segments) == 1:
             found = segments[0].match(event)
@@ -266,6 +266,9 @@ class Table:
         """Whether one segment holds everything and nothing else."""
         fresh = any(part.predicates for part in self._fresh)
         return len(self._segments) == 1 and not self._segments[0].removals and not fresh
+
+
+_is_plain: Final = PLAIN_TYPES.issuperset
 
 
 class _Fresh:
