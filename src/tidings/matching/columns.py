@@ -8,18 +8,22 @@ of all columns are then put in the order of the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.language.errors import EventError
+from tidings.language.folding import fold
 from tidings.matching import kernels as k
 from tidings.matching.contract import Batch
-from tidings.matching.plan import DERIVE, PLAIN, Plan
+from tidings.matching.plan import Plan
 
 Array = np.ndarray[Any, Any]
+
+# Values that so few rows have are located one by one, others once for each that differs.
+FEW: Final = 1 / 8
 
 
 class Leaf(NamedTuple):
@@ -40,19 +44,20 @@ class Rows(NamedTuple):
 
 def entries_of_batch(batch: Batch, plan: Plan) -> Rows:
     """All that the subscriptions of a plan mention, as entries."""
-    wanted = {name for name in plan.names if "\0" not in name} | set(plan.derived)
+    wanted = {name for name in plan.names if "\0" not in name} | set(plan.folded)
     leaves: dict[str, list[Leaf]] = {}
     for leaf in leaves_of(batch, wanted):
         leaves.setdefault(leaf.name, []).append(leaf)
-    columns = _Columns(plan)
+    columns = _Columns(plan, batch.num_rows)
     for name, found in leaves.items():
         if name in plan.names:
-            for leaf in found:
-                columns.take(leaf, plan.names[name], PLAIN)
-        for transform, own in plan.derived.get(name, ()):
-            for leaf in found:
-                columns.take(leaf, plan.names[own], transform)
-    return columns.rows(batch.num_rows)
+            columns.take(found, plan.names[name])
+        if name in plan.folded:
+            columns.take(
+                [folded for leaf in found for folded in _folded(leaf)],
+                plan.names[plan.folded[name]],
+            )
+    return columns.rows()
 
 
 def leaves_of(batch: Batch, wanted: set[str]) -> Iterator[Leaf]:
@@ -81,7 +86,7 @@ def _leaves(
         if array.null_count == len(array):
             return
         # Many columns are mostly null: take what is there, rather than go over what is not.
-        valid = np.flatnonzero(_validity(array))
+        valid = _valid(array)
         rows = rows[valid]
         array = array.take(pa.array(valid))
     if pa.types.is_struct(kind):
@@ -113,109 +118,137 @@ def _leaves(
 class _Columns:
     """Entries, column after column, until they are put in the order of rows."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, count: int) -> None:
         self.plan = plan
-        self.parts: list[tuple[Any, ...]] = []
+        self.count = count
+        self.turned = k.section(plan.whole, k.SLOT_TURNED)
+        self.parts: list[tuple[Array, Array]] = []  # the row of each entry, and the entries
         self.data: list[Array] = []
         self.size = 0
 
-    def take(self, leaf: Leaf, slot: int, transform: int) -> None:
-        """Locate the values of a leaf for a slot."""
-        values, kind = leaf.values, leaf.values.type
-        if pa.types.is_dictionary(kind) and not _is_text(kind.value_type):
+    def take(self, leaves: list[Leaf], slot: int) -> None:
+        """Make entries of a slot from the values of leaves, and of them turned round if asked."""
+        texts = []
+        for leaf in leaves:
+            kind = leaf.values.type
+            if _is_text(kind) or (pa.types.is_dictionary(kind) and _is_text(kind.value_type)):
+                texts.append(self._texts(leaf, slot))
+            else:
+                self._scalars(leaf, slot)
+        if self.turned[slot] >= 0:
+            for rows, codes, offsets, data in texts:
+                self._turned(rows, codes, offsets, data, int(self.turned[slot]))
+
+    def _scalars(self, leaf: Leaf, slot: int) -> None:
+        """Numbers and booleans."""
+        plan, values, kind = self.plan, leaf.values, leaf.values.type
+        if pa.types.is_dictionary(kind):
             values = values.dictionary_decode()
             kind = values.type
-        if _is_text(kind) or (pa.types.is_dictionary(kind) and _is_text(kind.value_type)):
-            self._texts(leaf.rows, values, slot, transform)
-        elif transform != PLAIN:
-            return
-        elif pa.types.is_boolean(kind):
-            truth = values.to_numpy(zero_copy_only=False).astype(np.int32)
-            self._put(slot, leaf.rows, k.BOOLEAN, truth)
+        if pa.types.is_boolean(kind):
+            places = values.to_numpy(zero_copy_only=False).astype(np.int32)
+            code = k.BOOLEAN
         elif pa.types.is_integer(kind):
-            self._integers(leaf.rows, values, slot)
+            places = self._integers(values.to_numpy(zero_copy_only=False), slot)
+            code = k.INTEGER
         elif pa.types.is_floating(kind):
             reals = values.to_numpy(zero_copy_only=False).astype(np.float64)
             places = np.empty(reals.size, np.int32)
-            k.locate_reals(slot, self.plan.whole, self.plan.highs, reals, places)
-            self._put(slot, leaf.rows, k.REAL, places)
+            k.locate_reals(slot, plan.whole, plan.highs, reals, places)
+            code = k.REAL
         else:
             raise EventError(
                 f"attribute {leaf.name!r}: expected text, numbers, booleans, lists or records, "
                 f"found Arrow's {kind} (cast it to text or to a number)"
             )
+        entries = np.empty((places.size, k.WIDTH), np.int32)
+        k.enter_numbers(slot, code, places, entries)
+        self.parts.append((leaf.rows, entries))
 
-    def _integers(self, rows: Array, values: pa.Array, slot: int) -> None:
+    def _integers(self, values: Array, slot: int) -> Array:
         plan = self.plan
-        whole = values.to_numpy(zero_copy_only=False)
-        places = np.empty(whole.size, np.int32)
-        k.locate_integers(slot, plan.whole, plan.highs, whole.astype(np.int64), places)
-        if whole.dtype == np.uint64:
-            for at in np.flatnonzero(whole > np.uint64(2**63 - 1)).tolist():
-                value = int(whole[at])
+        places = np.empty(values.size, np.int32)
+        k.locate_integers(slot, plan.whole, plan.highs, values.astype(np.int64), places)
+        if values.dtype == np.uint64:
+            for at in np.flatnonzero(values > np.uint64(2**63 - 1)).tolist():
+                value = int(values[at])
                 near = float(value)
                 places[at] = k.locate_number(slot, plan.whole, plan.highs, near, value - int(near))
-        self._put(slot, rows, k.INTEGER, places)
+        return places
 
-    def _texts(self, rows: Array, values: pa.Array, slot: int, transform: int) -> None:
-        plan = self.plan
-        coded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
-        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        dictionary = coded.dictionary
-        if dictionary.null_count:  # an index may mean null
-            valid = pc.is_valid(dictionary).to_numpy(zero_copy_only=False)[codes]
-            rows, codes = rows[valid], codes[valid]
-            dictionary = dictionary.fill_null("")
-        if transform != PLAIN:
-            dictionary = pa.array([DERIVE[transform](text) for text in dictionary.to_pylist()])
+    def _texts(self, leaf: Leaf, slot: int) -> tuple[Array, Array, Array, Array]:
+        """Texts; their rows, which of the distinct ones each is, and the bytes of those."""
+        rows, codes, dictionary = self._distinct(leaf)
         offsets, data = _bytes_of(dictionary)
-        numbers = np.empty(len(dictionary), np.int32)
-        places = np.empty(len(dictionary), np.int32)
-        k.locate_texts(slot, plan.whole, plan.texts, data, offsets, numbers, places)
-        begins = (offsets[:-1] + self.size)[codes]
-        ends = (offsets[1:] + self.size)[codes]
+        plan = self.plan
+        numbers = np.empty(offsets.size - 1, np.int32)
+        bounds = np.empty(offsets.size - 1, np.int32)
+        k.locate_texts(slot, plan.whole, plan.texts, data, offsets, numbers, bounds)
+        entries = np.empty((codes.size, k.WIDTH), np.int32)
+        k.enter_texts(slot, codes, numbers, bounds, offsets, self.size, entries)
+        self.parts.append((rows, entries))
         self.data.append(data)
         self.size += data.size
         if self.size > np.iinfo(np.int32).max:
             raise EventError("more than 2 GiB of distinct text; use smaller batches")
-        self.parts.append(
-            (slot, rows, np.full(rows.size, k.TEXT, np.int32), np.zeros(rows.size, np.int32),
-             numbers[codes], places[codes], begins, ends)
-        )  # fmt: skip
+        return rows, codes, offsets, data
 
-    def _put(self, slot: int, rows: Array, kind: int, places: Array) -> None:
-        nothing = np.zeros(rows.size, np.int32)
-        kinds = np.full(rows.size, kind, np.int32)
-        self.parts.append((slot, rows, kinds, places, nothing, nothing, nothing, nothing))
+    def _distinct(self, leaf: Leaf) -> tuple[Array, Array, pa.Array]:
+        """The rows of a leaf of texts, which text each has, and the texts."""
+        rows, values = leaf.rows, leaf.values
+        if not pa.types.is_dictionary(values.type):
+            if rows.size < FEW * self.count:
+                return rows, np.arange(rows.size), values
+            values = values.dictionary_encode()
+        codes = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        dictionary = values.dictionary
+        if dictionary.null_count:  # an index may mean null
+            valid = pc.is_valid(dictionary).to_numpy(zero_copy_only=False)[codes]
+            rows, codes = rows[valid], codes[valid]
+            dictionary = dictionary.fill_null("")
+        return rows, codes, dictionary
 
-    def rows(self, count: int) -> Rows:
+    def _turned(self, rows: Array, codes: Array, offsets: Array, data: Array, slot: int) -> None:
+        """The same texts turned round: only their place among bounds is ever asked for."""
+        plan = self.plan
+        bounds = np.empty(offsets.size - 1, np.int32)
+        k.locate_turned(slot, plan.whole, plan.texts, data, offsets, bounds)
+        entries = np.empty((codes.size, k.WIDTH), np.int32)
+        k.enter_texts(slot, codes, np.full(bounds.size, -1, np.int32), bounds, offsets, 0, entries)
+        self.parts.append((rows, entries))
+
+    def rows(self) -> Rows:
         """All entries in the order of rows."""
-        rows = _join([part[1] for part in self.parts], np.int64)
-        slots = _join([np.full(part[1].size, part[0]) for part in self.parts], np.int32)
-        begins = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=count), out=begins[1:])
-        order = np.empty(rows.size, np.int64)
-        k.order_by_row(rows, begins, order)
-        entries = np.empty((rows.size, k.WIDTH), np.int32)
-        entries[:, k.SLOT] = slots[order]
-        for at in range(1, k.WIDTH):
-            column = _join([part[at + 1] for part in self.parts], np.int32)
-            entries[:, at] = column[order]
-        return Rows(begins * k.WIDTH, entries.reshape(-1), _join(self.data, np.uint8))
+        rows = np.concatenate([*(part[0] for part in self.parts), np.zeros(0, np.int64)])
+        nothing = np.zeros((0, k.WIDTH), np.int32)
+        entries = np.concatenate([*(part[1] for part in self.parts), nothing])
+        begins = np.zeros(self.count + 1, np.int64)
+        np.cumsum(np.bincount(rows, minlength=self.count), out=begins[1:])
+        ordered = np.empty_like(entries)
+        k.order_by_row(rows, begins, entries, ordered)
+        data = np.concatenate([*self.data, np.zeros(0, np.uint8)])
+        return Rows(begins * k.WIDTH, ordered.reshape(-1), data)
 
 
-def _join(parts: list[Array], kind: Any) -> Array:
-    return np.concatenate([*parts, np.zeros(0, kind)]).astype(kind, copy=False)
+def _folded(leaf: Leaf) -> Iterator[Leaf]:
+    """A leaf of texts with these folded; nothing of another leaf."""
+    kind = leaf.values.type
+    if pa.types.is_dictionary(kind) and _is_text(kind.value_type):
+        texts = leaf.values.dictionary.to_pylist()
+        folded = pa.array([None if text is None else fold(text) for text in texts], pa.string())
+        yield leaf._replace(values=pa.DictionaryArray.from_arrays(leaf.values.indices, folded))
+    elif _is_text(kind):
+        yield leaf._replace(values=pa.array(map(fold, leaf.values.to_pylist()), pa.string()))
 
 
-def _validity(array: pa.Array) -> Array:
-    """Which values of an array with nulls are none, as booleans."""
+def _valid(array: pa.Array) -> Array:
+    """Where the values of an array with nulls are none."""
     bitmap = array.buffers()[0]
     if bitmap is None:  # a union or a dictionary that keeps its nulls elsewhere
-        found: Array = pc.is_valid(array).to_numpy(zero_copy_only=False)
-        return found
-    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), bitorder="little")
-    return bits[array.offset : array.offset + len(array)]
+        return np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
+    found = np.empty(len(array), np.int64)
+    bits = np.frombuffer(bitmap, np.uint8)
+    return found[: k.ones(bits, array.offset, len(array), found)]
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -19,25 +19,25 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types  # type: ignore[attr-defined]
-from numba.extending import intrinsic
+from numba import carray, extending, njit, types  # type: ignore[attr-defined]
 
 Array = np.ndarray[Any, Any]
+intrinsic: Any = extending.intrinsic
 
 # Sections of the whole numbers. The header holds begin and end of each.
 (
     NAME_TABLE, NAME_BEGIN, NAME_FIRST,
     TEXT_TABLE, TEXT_FIRST, TEXT_PLACE,
     NUMBER_BEGIN, NUMBER_LOW, NUMBER_PLACE,
-    BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, PREFIX_LIST, PREFIX_PARENT,
-    SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
+    BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, SAMPLE_BEGIN, SAMPLE_KEY, PREFIX_LIST, PREFIX_PARENT,
+    SLOT_TURNED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
     ORDERED_BEGIN, ORDERED_KEY, ORDERED_RECORD, ORDERED_WORD,
     SETTLED_BEGIN, SETTLED_KEY, SETTLED_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
     DENSE_SLOT, DENSE_CELL, DENSE_MASK, DENSE_BITS, DENSE_RECORD,
     ALWAYS, SECTIONS,
-) = range(40)  # fmt: skip
+) = range(43)  # fmt: skip
 HEADER: Final = 2 * SECTIONS
 
 # Types of values, as bits.
@@ -57,6 +57,7 @@ SLOT_MASK: Final = (1 << 21) - 1
 NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
 
 NOT_FLAT: Final = -(1 << 62)
+SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
 AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
@@ -151,6 +152,16 @@ def eight_bytes(typing_context: Any, array: Any, place: Any) -> Any:
         return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()), align=1)
 
     return types.uint64(array, types.int64), generate
+
+
+@intrinsic
+def swap_bytes(typing_context: Any, value: Any) -> Any:
+    """A number with its eight bytes in the other order."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.bswap(arguments[0])
+
+    return types.uint64(types.uint64), generate
 
 
 @njit(cache=True, nogil=True)
@@ -267,19 +278,75 @@ def place_number(highs, lows, begin, end, high, low):
 
 
 @njit(cache=True, nogil=True)
-def place_text(begins, texts, begin, end, data, data_begin, data_end):
-    """The same for a text among the bounds of its slot."""
-    first, last = begin, end
+def first_bytes(data, begin, end):
+    """The first eight bytes of a text as a number; numbers are in the order of texts, or equal."""
+    if end - begin >= 8:
+        value = swap_bytes(eight_bytes(data, np.int64(begin)))
+    else:
+        value = np.uint64(0)
+        for i in range(begin, end):
+            value = value << np.uint64(8) | np.uint64(data[i])
+        value <<= np.uint64(8 * (8 - (end - begin)))
+        value = value if end > begin else np.uint64(0)
+    return np.int64(value ^ np.uint64(1 << 63))
+
+
+@njit(cache=True, nogil=True)
+def fill_samples(keys, begins, ends, texts):
+    """The first bytes of some texts."""
+    for i in range(keys.size):
+        keys[i] = first_bytes(texts, begins[i], ends[i])
+
+
+@njit(cache=True, nogil=True)
+def locate_bound(slot, whole, texts, data, begin, end):
+    """Twice the rank of a text among the bounds of its slot, and one more where it equals one.
+
+    The first bytes of some of the bounds lie together; they tell between which of them to look.
+    """
+    wide = whole.view(np.int64)
+    key = first_bytes(data, begin, end)
+    keys = whole[2 * SAMPLE_KEY] >> 1
+    sample = np.int64(item(whole, SAMPLE_BEGIN, slot))
+    last_sample = np.int64(item(whole, SAMPLE_BEGIN, slot + 1))
+    first_bound = np.int64(item(whole, BOUND_BEGIN, slot))
+    low, high = sample, last_sample
+    while low < high:
+        middle = (low + high) >> 1
+        if wide[keys + middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    while high < last_sample and wide[keys + high] == key:
+        high += 1
+    first = first_bound + SAMPLED * (low - 1 - sample) if low > sample else first_bound
+    last = min(first_bound + SAMPLED * (high - sample), item(whole, BOUND_BEGIN, slot + 1))
+    begins = whole[2 * BOUND_TEXT]
     while first < last:
         middle = (first + last) >> 1
-        order = compare_bytes(texts, begins[middle], begins[middle + 1], data, data_begin, data_end)
+        order = compare_bytes(
+            texts, whole[begins + middle], whole[begins + middle + 1], data, begin, end
+        )
         if order == 0:
-            return 2 * (middle - begin) + 1
+            return 2 * (middle - first_bound) + 1
         if order < 0:
             first = middle + 1
         else:
             last = middle
-    return 2 * (first - begin)
+    return 2 * (first - first_bound)
+
+
+@njit(cache=True, nogil=True)
+def turn_round(data, begin, end, out, at):
+    """Write a text behind another place with its characters in the other order."""
+    while end > begin:
+        start = end - 1
+        while data[start] & 0xC0 == 0x80:  # bytes that continue a character
+            start -= 1
+        for i in range(start, end):
+            out[at + i - start] = data[i]
+        at += end - start
+        end = start
 
 
 @njit(cache=True, nogil=True)
@@ -790,12 +857,14 @@ def locate_texts(slot, whole, texts, data, offsets, numbers, places):
 
 
 @njit(cache=True, nogil=True)
-def locate_bound(slot, whole, texts, data, begin, end):
-    """The place of a text among the bounds of its slot."""
-    bounds = section(whole, BOUND_BEGIN)
-    return place_text(
-        section(whole, BOUND_TEXT), texts, bounds[slot], bounds[slot + 1], data, begin, end
-    )
+def locate_turned(slot, whole, texts, data, offsets, places):
+    """The places among bounds of many texts turned round."""
+    turned = np.empty(data.size, np.uint8)
+    for i in range(places.size):
+        begin = offsets[i]
+        end = offsets[i + 1]
+        turn_round(data, begin, end, turned, begin)
+        places[i] = locate_bound(slot, whole, texts, turned, begin, end)
 
 
 @njit(cache=True, nogil=True)
@@ -944,6 +1013,18 @@ def read_event(whole, highs, texts, data, entries):
         else:
             at, put = read_value(at, slot, whole, highs, texts, data, entries, put)
     locate_all(whole, texts, data, entries, put)
+    for at in range(0, put, WIDTH):
+        slot = item(whole, SLOT_TURNED, entries[at + SLOT])
+        if slot >= 0 and entries[at + KIND] == TEXT:
+            begin = entries[at + BEGIN]
+            end = entries[at + END]
+            turned = np.empty(end - begin, np.uint8)
+            turn_round(data, begin, end, turned, 0)
+            entries[put + SLOT] = slot
+            entries[put + KIND] = TEXT
+            entries[put + TEXT_NUMBER] = -1
+            entries[put + BOUND] = locate_bound(slot, whole, texts, turned, 0, turned.size)
+            put += WIDTH
     return put
 
 
@@ -1100,10 +1181,58 @@ def match_rows(context, row, last, begins, entries, data, out, rows, asked):
 
 
 @njit(cache=True, nogil=True)
-def order_by_row(rows, begins, order):
-    """Where each entry goes so that rows are together and the order within them stays."""
+def order_by_row(rows, begins, entries, ordered):
+    """Put entries so that those of a row are together and keep their order."""
     at = begins[:-1].copy()
     for entry in range(rows.size):
-        row = rows[entry]
-        order[at[row]] = entry
-        at[row] += 1
+        place = at[rows[entry]]
+        at[rows[entry]] += 1
+        for i in range(WIDTH):
+            ordered[place, i] = entries[entry, i]
+
+
+@njit(cache=True, nogil=True)
+def enter_numbers(slot, kind, places, entries):
+    """Entries of numbers or booleans."""
+    for i in range(places.size):
+        entries[i, :] = 0
+        entries[i, SLOT] = slot
+        entries[i, KIND] = kind
+        entries[i, NUMBER] = places[i]
+
+
+@njit(cache=True, nogil=True)
+def enter_texts(slot, codes, numbers, bounds, offsets, shift, entries):
+    """Entries of texts, of which each says which of the distinct ones it is."""
+    for i in range(codes.size):
+        code = codes[i]
+        entries[i, SLOT] = slot
+        entries[i, KIND] = TEXT
+        entries[i, NUMBER] = 0
+        entries[i, TEXT_NUMBER] = numbers[code]
+        entries[i, BOUND] = bounds[code]
+        entries[i, BEGIN] = offsets[code] + shift
+        entries[i, END] = offsets[code + 1] + shift
+
+
+@njit(cache=True, nogil=True)
+def ones(bits, offset, length, found):
+    """The places of ones among bits, counted from an offset; how many they are."""
+    count = 0
+    at = 0
+    while at < length:
+        place = offset + at
+        if place & 7 == 0 and at + 64 <= length:
+            word = eight_bytes(bits, place >> 3)
+            left = np.int64(word)
+            while left != 0:
+                found[count] = at + trailing_zeros(left)
+                left &= left - 1
+                count += 1
+            at += 64
+        else:
+            if bits[place >> 3] >> (place & 7) & 1:
+                found[count] = at
+                count += 1
+            at += 1
+    return count

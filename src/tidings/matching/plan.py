@@ -31,11 +31,11 @@ from tidings.matching.constants import Bounds, Equalities, Numbers, Patterns
 
 Array = np.ndarray[Any, Any]
 Whole = np.int32
-Derived = dict[str, list[tuple[int, str]]]  # attribute: transforms and the names they go under
 
-# Derived attributes, and the mark that their names carry behind a NUL.
+# Derived attributes, and the mark that their names carry behind a NUL. Texts are folded in Python
+# and turned round by the kernels.
 PLAIN, FOLDED, REVERSED, FOLDED_REVERSED = range(4)
-DERIVE: Final[tuple[Callable[[str], str], ...]] = (
+_DERIVE: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: text,
     fold,
     lambda text: text[::-1],
@@ -75,7 +75,7 @@ class Plan(NamedTuple):
     whole: Array
     highs: Array
     texts: Array
-    derived: Derived
+    folded: dict[str, str]  # attribute: the name that its folded values go under
     names: dict[str, int]  # name, derived ones too: slot
     questions: list[Expression]
     filters: int
@@ -175,7 +175,8 @@ class _Build:
         self.sections: dict[int, Array] = {}
         self.texts = bytearray()
         self.slots: dict[str, int] = {}
-        self.derived: Derived = {}
+        self.folded: dict[str, str] = {}
+        self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
         names, kinds, negated, operands = (
             map(itemgetter(at), flat) for at in (0, slice(1, 3), 3, 4)
         )
@@ -195,17 +196,22 @@ class _Build:
         for (operator, kind), at in self.groups.items():
             transform = _DERIVED[operator][0] if operator in _DERIVED else PLAIN
             self.tests.types[at] = _TYPES[kind]
-            slots = self.slots
-            for name in set(named[at]):
-                own = derived_name(name, transform)
-                if own not in slots:
-                    slots[own] = len(slots)
-                    if transform != PLAIN:
-                        self.derived.setdefault(name, []).append((transform, own))
-            of_name = {name: slots[derived_name(name, transform)] for name in set(named[at])}
+            of_name = {name: self._slot(name, transform) for name in set(named[at])}
             self.tests.slot[at] = np.fromiter(
                 map(of_name.__getitem__, named[at]), np.int64, at.size
             )
+
+    def _slot(self, name: str, transform: int) -> int:
+        """The slot of an attribute, or of one derived from it."""
+        own = derived_name(name, transform)
+        if own not in self.slots:
+            self.slots[own] = len(self.slots)
+            if transform == FOLDED:
+                self.folded[name] = own
+            elif transform != PLAIN:
+                straight = FOLDED if transform == FOLDED_REVERSED else PLAIN
+                self.turned[self._slot(name, straight)] = self.slots[own]
+        return self.slots[own]
 
     def constants(self) -> None:
         """Turn operands to coordinates, group by group."""
@@ -456,7 +462,7 @@ class _Build:
             whole,
             self.numbers.highs,
             np.frombuffer(bytes(self.texts), np.uint8),
-            self.derived,
+            self.folded,
             self.slots,
             questions,
             self.filters,
@@ -649,6 +655,9 @@ class _Build:
         gram_table = _table(grams.size)
         k.fill_grams(gram_table, gram_slots.astype(Whole), grams.astype(Whole))
         inner, prefix_list, prefix_parent = lists.prefixes
+        turned = np.full(slots, -1, Whole)
+        turned[list(self.turned)] = list(self.turned.values())
+        sample_begins, samples = self._samples(bound_begins, blob)
         nothing = np.zeros(0, Whole)
         return {
             k.NAME_TABLE: name_table,
@@ -663,6 +672,9 @@ class _Build:
             k.BOUND_BEGIN: self.bounds.begins,
             k.BOUND_TEXT: bound_begins,
             k.BOUND_INNER: inner,
+            k.SAMPLE_BEGIN: sample_begins,
+            k.SAMPLE_KEY: samples,
+            k.SLOT_TURNED: turned,
             k.PREFIX_LIST: prefix_list,
             k.PREFIX_PARENT: prefix_parent,
             k.SLOT_PRESENT: lists.by_presence,
@@ -691,6 +703,17 @@ class _Build:
             k.PATTERN_BEGIN: np.column_stack((pattern_begins[:-1], pattern_begins[1:])).reshape(-1),
             k.ALWAYS: np.asarray([lists.always]),
         }
+
+    def _samples(self, begins: Array, texts: Array) -> tuple[Array, Array]:
+        """Of every so many bounds of a slot the first bytes, as numbers in the order of texts."""
+        counts = -(-self.bounds.counts // k.SAMPLED)
+        firsts = np.concatenate(([0], np.cumsum(counts)))
+        at = np.repeat(self.bounds.begins[:-1], counts) + k.SAMPLED * _count_within(
+            np.repeat(np.arange(counts.size), counts)
+        )
+        keys = np.zeros(at.size, np.int64)
+        k.fill_samples(keys, begins.astype(np.int64)[at], begins.astype(np.int64)[at + 1], texts)
+        return firsts, keys.view(Whole)
 
     def _put_texts(self, texts: pa.Array) -> Array:
         """The same for an Arrow array of texts."""
@@ -950,7 +973,7 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
     """Operands as the derived attribute has them."""
     if transform == PLAIN:
         return list(operands)
-    derive = DERIVE[transform]
+    derive = _DERIVE[transform]
     if tuples:
         return [tuple(derive(text) for text in operand) for operand in operands]
     made = {text: derive(text) for text in set(operands)}

@@ -21,11 +21,12 @@ from tidings.language.constraint import simplify
 from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
 from tidings.language.expression import Expression, compile_check, constraints
+from tidings.language.folding import fold
 from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
 from tidings.matching.contract import Batch, Id, all_integers, events_of
-from tidings.matching.plan import DERIVE, Derived, Plan, compile_plan, necessary
+from tidings.matching.plan import Plan, compile_plan, necessary
 
 Array = np.ndarray[Any, Any]
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
@@ -106,7 +107,7 @@ class Segment:
     def match(self, event: dict[str, Any], shut: Collection[int] = ()) -> list[Id]:
         """The ids that a flat event satisfies, but for those with the numbers in `shut`."""
         plan = self.plan
-        data = encode(event, plan.derived)
+        data = encode(event, plan.folded)
         held = self._local
         if len(data) > held.size:
             held.renew(plan, len(self.ids), len(data))
@@ -242,18 +243,16 @@ class _Arrays(threading.local):
         self.context = context
 
 
-def encode(event: dict[str, Any], derived: Derived) -> bytes:
-    """A flat event in MessagePack, with the derived attributes that a plan asks for."""
-    if derived:
+def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
+    """A flat event in MessagePack, with the texts that are folded under other names too."""
+    if folded:
         event = dict(event)
-        for name in derived.keys() & event.keys():
+        for name in folded.keys() & event.keys():
             value = event[name]
-            for transform, own in derived[name]:
-                if type(value) is str:
-                    event[own] = DERIVE[transform](value)
-                elif type(value) is tuple:
-                    texts = (v for v in value if type(v) is str)
-                    event[own] = tuple(map(DERIVE[transform], texts))
+            if type(value) is str:
+                event[folded[name]] = fold(value)
+            elif type(value) is tuple:
+                event[folded[name]] = tuple(fold(v) for v in value if type(v) is str)
     try:
         return _ENCODER.encode(event)
     except OverflowError:

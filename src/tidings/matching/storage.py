@@ -61,7 +61,7 @@ class Manifest(msgspec.Struct):
     counted: bool  # ids are 0, 1, 2, … and not stored
     numbers: dict[str, int]  # of the plan
     arrays: list[str]  # of the plan, a file each
-    derived: dict[str, list[tuple[int, str]]]
+    folded: dict[str, str]
     names: dict[str, int]
     questions: list[str]
     files: dict[str, File]
@@ -230,7 +230,7 @@ def _write_files(folder: Path, segment: Segment, predicates: Sequence[Predicate 
             arrays.append(name)
         elif isinstance(value, int | np.integer):
             numbers[name] = int(value)
-        elif name not in ("derived", "names", "questions"):
+        elif name not in ("folded", "names", "questions"):
             raise TypeError(f"no way to save {name!r} of a plan, a {type(value).__name__}")
     _write_subscriptions(folder / SUBSCRIPTIONS, segment, predicates)
     files = {}
@@ -250,7 +250,7 @@ def _write_files(folder: Path, segment: Segment, predicates: Sequence[Predicate 
         counted=segment.counted,
         numbers=numbers,
         arrays=arrays,
-        derived=compiled.derived,
+        folded=compiled.folded,
         names=compiled.names,
         questions=questions,
         files=files,
@@ -387,7 +387,7 @@ def _read(folder: Path, shown: Path, verify: bool) -> tuple[Segment, StoredPredi
     arrays = {name: _map(folder / f"{name}.npy", shown) for name in manifest.arrays}
     try:
         compiled = Plan(
-            derived=manifest.derived,
+            folded=manifest.folded,
             names=manifest.names,
             questions=cast(Any, StoredQuestions(manifest.questions)),
             **arrays,
