@@ -37,7 +37,7 @@ CHECKED: Final = 2_000  # subscriptions that an answer is checked against, at mo
 SAMPLE: Final = 16  # events whose answers are checked
 UPDATES_PER_S: Final = 10_000  # adds and removes together, as many of the ones as of the others
 UPDATES_FOR_S: Final = 4.0
-BUNCH: Final = 20  # updates at a time, at most
+BUNCH: Final = 500  # updates at a time, at most
 
 Pairs = list[tuple[int, Predicate]]
 Line = dict[str, Any]  # one measurement, as it is printed

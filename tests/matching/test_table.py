@@ -13,7 +13,7 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
-from tidings.matching import plan as plan_module
+from tidings.matching import filing
 from tidings.matching import table as table_module
 from tidings.matching.table import Table
 
@@ -232,7 +232,7 @@ def test_ranges_held_in_cells_are_exact(
     filters: list[list[Constraint]], events: list[dict[str, Any]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_module, "MANY_RANGES", 1)
+        patch.setattr(filing, "MANY_RANGES", 1)
         table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
     for event in events:
         expected = [n for n, f in enumerate(filters) if oracle.holds(conjoin(f), laid_out(event))]

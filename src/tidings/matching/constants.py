@@ -82,9 +82,18 @@ class Equalities(Constants):
         self.dictionary = coded.dictionary
         size = max(len(self.dictionary), 1)
         codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        used, self.number = np.unique(slots * size + codes, return_inverse=True)
-        self.slots = used // size
-        self.codes = used % size
+        slot_of = np.zeros(size, np.int64)
+        slot_of[codes] = slots
+        if (slot_of[codes] == slots).all():  # no text is asked for in two slots
+            self.codes = np.argsort(slot_of[: len(self.dictionary)], kind="stable")
+            self.slots = slot_of[self.codes]
+            place = np.empty(size, np.int64)
+            place[self.codes] = np.arange(self.codes.size)
+            self.number = place[codes]
+        else:
+            used, self.number = np.unique(slots * size + codes, return_inverse=True)
+            self.slots = used // size
+            self.codes = used % size
 
 
 class Bounds(Constants):

@@ -120,8 +120,8 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 # looks at every argument of a call, at arrays for longest.
 (
     WHOLE, WHOLE_SIZE, HIGHS, HIGHS_SIZE, TEXTS, TEXTS_SIZE, WORK, WORK_SIZE, OUT, OUT_SIZE,
-    SCRATCH, LIMIT, ASKED, CONTEXT,
-) = range(14)  # fmt: skip
+    REMOVED, REMOVED_SIZE, SCRATCH, LIMIT, FOUND, ASKED, CONTEXT,
+) = range(17)  # fmt: skip
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -1114,10 +1114,33 @@ def match_encoded(context, data):
     found, asks = probe(
         0, end, whole, texts, entries, data, work, out, context[LIMIT], candidates[:count]
     )
+    removed = carray(pointer_to(context[REMOVED]), (context[REMOVED_SIZE],), np.uint8)
+    if removed[removed.size - 1]:  # some are
+        kept = 0
+        for i in range(found):
+            out[kept] = out[i]
+            kept += removed[out[i]] == 0
+        found = kept
     if asks == 0:
         return found
     context[ASKED] = asks
     return -1 - found
+
+
+@njit(cache=True)
+def match_segments(contexts, data):
+    """One event against several plans: how many subscriptions, or -1 where one has more to say.
+
+    How many of each stands in its context.
+    """
+    total = 0
+    for i in range(contexts.shape[0]):
+        found = match_encoded(contexts[i], data)
+        if found < 0:
+            return -1
+        contexts[i, FOUND] = found
+        total += found
+    return total
 
 
 @njit(cache=True, nogil=True)

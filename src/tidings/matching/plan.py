@@ -13,13 +13,11 @@ Everything here is done on whole columns at once: a million filters take seconds
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
-from operator import itemgetter
+from itertools import chain, product
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 
 from tidings.language import wildcard
 from tidings.language.constraint import Constraint, simplify
@@ -28,6 +26,22 @@ from tidings.language.folding import fold
 from tidings.language.sets import after_prefix
 from tidings.matching import kernels as k
 from tidings.matching.constants import Bounds, Equalities, Numbers, Patterns
+from tidings.matching.filing import (
+    BY_GRAM,
+    BY_NUMBER,
+    BY_NUMBERS,
+    BY_ORDER,
+    BY_PREFIX,
+    BY_PRESENCE,
+    BY_TEXT,
+    BY_TEXTS,
+    BY_TRUTH,
+    NO_WAY,
+    Lists,
+    Ranked,
+    Tests,
+    count_within,
+)
 
 Array = np.ndarray[Any, Any]
 Whole = np.int32
@@ -62,12 +76,6 @@ _TYPES: Final = {
 _PATTERNS: Final = frozenset({"like", "ilike"})
 _QUESTIONS: Final = _PATTERNS | {"matches", "imatches"}
 
-# Ways to file a filter.
-_BY_TEXT, _BY_NUMBER, _BY_TRUTH, _BY_PREFIX, _BY_GRAM, _BY_PRESENCE = range(6)
-_BY_ORDER, _BY_TEXTS, _BY_NUMBERS, _IN_CELLS, _NOWHERE, _NO_WAY = range(6, 12)
-
-MANY_RANGES: Final = 2_048  # filters by ranges only, from which they are held in cells
-
 
 class Plan(NamedTuple):
     """A compiled table: `whole`, `highs` and `texts` for the kernels, and what Python needs."""
@@ -88,23 +96,6 @@ class Plan(NamedTuple):
     def bytes(self) -> int:
         """The size of the arrays."""
         return int(self.whole.nbytes + self.highs.nbytes + self.texts.nbytes)
-
-
-class _Tests:
-    """The constraints of all filters, column by column."""
-
-    def __init__(self, count: int) -> None:
-        self.filter = np.zeros(count, np.int64)
-        self.slot = np.zeros(count, np.int64)
-        self.kind = np.zeros(count, np.int64)
-        self.types = np.zeros(count, np.int64)
-        self.negated = np.zeros(count, bool)
-        self.low = np.zeros(count, np.int64)
-        self.high = np.zeros(count, np.int64)
-        self.way = np.full(count, _NO_WAY, np.int64)
-        self.key = np.zeros(count, np.int64)  # what the way files it under
-        self.share = np.full(count, np.inf)  # of events that satisfy it, estimated
-        self.exact = np.zeros(count, bool)  # filed under it, it need not be tested again
 
 
 def derived_name(name: str, transform: int) -> str:
@@ -170,36 +161,37 @@ class _Build:
     def __init__(self, flat: list[Constraint], filter_of: Array, filters: int) -> None:
         self.count = len(flat)
         self.filters = filters
-        self.tests = _Tests(self.count)
+        self.tests = Tests(self.count)
         self.tests.filter[:] = filter_of
         self.sections: dict[int, Array] = {}
         self.texts = bytearray()
         self.slots: dict[str, int] = {}
         self.folded: dict[str, str] = {}
         self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
-        names, kinds, negated, operands = (
-            map(itemgetter(at), flat) for at in (0, slice(1, 3), 3, 4)
-        )
+        names, operators, types, negated, operands = zip(*flat, strict=True) if flat else ((),) * 5
         self.operands = np.fromiter(operands, object, self.count)
-        self.names = list(names)
-        pairs = list(kinds)
-        codes = {pair: code for code, pair in enumerate(dict.fromkeys(pairs))}
-        coded = np.fromiter(map(codes.__getitem__, pairs), np.int64, self.count)
-        self.tests.negated[:] = np.fromiter(negated, bool, self.count)
-        self.groups = {pair: np.flatnonzero(coded == code) for pair, code in codes.items()}
+        self.tests.negated[:] = negated
+        self.name_codes, self.names = _coded(names)
+        operator_codes, distinct_operators = _coded(operators)
+        type_codes, distinct_types = _coded(types)
+        self.groups: dict[tuple[str, str], Array] = {}  # of an operator and a type: the tests
+        for operator, kind in product(range(len(distinct_operators)), range(len(distinct_types))):
+            at = np.flatnonzero((operator_codes == operator) & (type_codes == kind))
+            if at.size:
+                self.groups[distinct_operators[operator], distinct_types[kind]] = at
         self.asked: list[Array] = []  # tests that are questions
         self._name_slots()
 
     def _name_slots(self) -> None:
         """Give every attribute, derived ones too, its slot."""
-        named = np.fromiter(self.names, object, self.count)
         for (operator, kind), at in self.groups.items():
             transform = _DERIVED[operator][0] if operator in _DERIVED else PLAIN
             self.tests.types[at] = _TYPES[kind]
-            of_name = {name: self._slot(name, transform) for name in set(named[at])}
-            self.tests.slot[at] = np.fromiter(
-                map(of_name.__getitem__, named[at]), np.int64, at.size
-            )
+            codes = self.name_codes[at]
+            slot_of = np.zeros(len(self.names), np.int64)
+            for code in np.flatnonzero(np.bincount(codes, minlength=len(self.names))).tolist():
+                slot_of[code] = self._slot(self.names[code], transform)
+            self.tests.slot[at] = slot_of[codes]
 
     def _slot(self, name: str, transform: int) -> int:
         """The slot of an attribute, or of one derived from it."""
@@ -230,12 +222,12 @@ class _Build:
                 self._question(at, operator, operands)
             elif plain == "exists":
                 tests.kind[at] = k.EXISTS
-                self._file(at, _BY_PRESENCE, 0, exact=kind == "any")
+                self._file(at, BY_PRESENCE, 0, exact=kind == "any")
             elif kind == "bool":
                 tests.kind[at] = k.BOOLEAN_IS
                 truth = np.fromiter(operands, np.int64, at.size)
                 tests.low[at] = tests.high[at] = truth
-                self._file(at, _BY_TRUTH, truth, exact=True)
+                self._file(at, BY_TRUTH, truth, exact=True)
             elif kind in ("number", "int", "real"):
                 later.append(self._numeric(at, operator, operands, slots, numbers, members, kind))
             elif plain in ("=", "!=", "in"):
@@ -264,7 +256,7 @@ class _Build:
         """What only Python can test, and every event with the attribute has to be asked about."""
         self.tests.kind[at] = k.ASK
         self.asked.append(at)
-        self._file(at, _BY_PRESENCE, 0, exact=False)
+        self._file(at, BY_PRESENCE, 0, exact=False)
 
     def _numeric(
         self,
@@ -287,7 +279,7 @@ class _Build:
                 tests.low[at] = len(members) + np.concatenate(([0], np.cumsum(sizes)[:-1]))
                 tests.high[at] = sizes
                 members.extend((2 * numbers.place(taken) + 1).tolist())
-                self._file(at, _BY_NUMBERS, np.arange(at.size), exact=not typed)
+                self._file(at, BY_NUMBERS, np.arange(at.size), exact=not typed)
                 tests.key[at] = np.concatenate(([0], np.cumsum(sizes)[:-1])) + taken.start
                 tests.share[at] = sizes
 
@@ -308,11 +300,11 @@ class _Build:
                 low, high = low + (operator == ">"), top
             tests.low[at], tests.high[at] = low, high
             if operator == "=":
-                self._file(at, _BY_NUMBER, numbers.index(lows), exact=not typed)
+                self._file(at, BY_NUMBER, numbers.index(lows), exact=not typed)
             elif operator != "!=":
                 self._ordered(at, low, high, top, k.NUMBER_LOW_LIST, typed)
             else:
-                self._file(at, _BY_PRESENCE, 0, exact=False)
+                self._file(at, BY_PRESENCE, 0, exact=False)
 
         return finish
 
@@ -323,7 +315,7 @@ class _Build:
         from_low = high >= top
         by_low = from_low | ((low > 0) & (top - low < high))
         which = np.where(by_low, first_list, first_list + 1)
-        self._file(at, _BY_ORDER, which, exact=~np.asarray(typed) & (from_low | (low <= 0)))
+        self._file(at, BY_ORDER, which, exact=~np.asarray(typed) & (from_low | (low <= 0)))
         self.tests.share[at] = (high - low + 1) / (top + 1)
 
     def _textual(
@@ -348,7 +340,7 @@ class _Build:
                 tests.high[at] = sizes
                 order = np.lexsort((found, np.repeat(np.arange(at.size), sizes)))
                 members.extend(found[order].tolist())
-                self._file(at, _BY_TEXTS, begins + taken.start, exact=True)
+                self._file(at, BY_TEXTS, begins + taken.start, exact=True)
                 tests.share[at] = sizes
 
             return finish_in
@@ -359,9 +351,9 @@ class _Build:
             tests.kind[at] = k.TEXT_IS if operator == "=" else k.TEXT_NOT
             tests.low[at] = number
             if operator == "=":
-                self._file(at, _BY_TEXT, number, exact=True)
+                self._file(at, BY_TEXT, number, exact=True)
             else:
-                self._file(at, _BY_PRESENCE, 0, exact=False)
+                self._file(at, BY_PRESENCE, 0, exact=False)
 
         return finish
 
@@ -370,7 +362,7 @@ class _Build:
         tests.kind[at] = k.TEXT_CONTAINS
         numbers, grams = patterns.take(texts)
         tests.low[at] = numbers
-        self._file(at, _BY_GRAM, grams, exact=False)
+        self._file(at, BY_GRAM, grams, exact=False)
         # One byte or two alone are tests already; a run of three may still be only a part.
         short = np.fromiter((len(text.encode()) <= 3 for text in texts), bool, at.size)
         tests.exact[at] = short
@@ -406,7 +398,7 @@ class _Build:
                     raise AssertionError(operator)
             tests.low[at], tests.high[at] = low, high
             if operator == "prefix":
-                self._file(at, _BY_PREFIX, bounds.base(slots) + low, exact=True)
+                self._file(at, BY_PREFIX, bounds.base(slots) + low, exact=True)
             else:
                 self._ordered(at, low, high, top, k.TEXT_LOW_LIST, typed=False)
 
@@ -422,19 +414,19 @@ class _Build:
         share = np.ones(self.count)
         way = tests.way
         for which, values in (
-            (_BY_TEXT, 1.0 / distinct_texts[tests.slot]),
-            (_BY_NUMBER, 1.0 / distinct_numbers[tests.slot]),
-            (_BY_TEXTS, tests.share / distinct_texts[tests.slot]),
-            (_BY_NUMBERS, tests.share / distinct_numbers[tests.slot]),
-            (_BY_TRUTH, np.full(self.count, 0.5)),
-            (_BY_PREFIX, np.full(self.count, 0.05)),
-            (_BY_GRAM, np.full(self.count, 0.1)),
-            (_BY_ORDER, tests.share),
+            (BY_TEXT, 1.0 / distinct_texts[tests.slot]),
+            (BY_NUMBER, 1.0 / distinct_numbers[tests.slot]),
+            (BY_TEXTS, tests.share / distinct_texts[tests.slot]),
+            (BY_NUMBERS, tests.share / distinct_numbers[tests.slot]),
+            (BY_TRUTH, np.full(self.count, 0.5)),
+            (BY_PREFIX, np.full(self.count, 0.05)),
+            (BY_GRAM, np.full(self.count, 0.1)),
+            (BY_ORDER, tests.share),
         ):
             chosen = way == which
             share[chosen] = values[chosen]
         tests.share = share * weight
-        tests.share[tests.negated | (way == _NO_WAY)] = np.inf
+        tests.share[tests.negated | (way == NO_WAY)] = np.inf
 
     # Filters to lists
 
@@ -448,7 +440,10 @@ class _Build:
         filed = self._choose()
         absorbed = self._absorbed(owners) if absorb else np.zeros(self.filters, bool)
         questions, ask_of = self._questions(whole_questions)
-        lists = _Lists(self, filed, absorbed)
+        ranked = Ranked(
+            self.tests, len(self.slots), self.filters, self.equal, self.numbers, self.bounds
+        )
+        lists = Lists(ranked, filed, absorbed)
         several = (np.bincount(owners, minlength=subscriptions) > 1)[owners] | lists.linked
         kept, total = self._remaining(filed, ask_of, lists.dense.filters)
         lists.by_order((total == 0) & ~several)
@@ -547,7 +542,7 @@ class _Build:
             if operator in _QUESTIONS:
                 for test in at.tolist():
                     constraint = Constraint(
-                        names[test],
+                        names[self.name_codes[test]],
                         operator,
                         kind,
                         bool(self.tests.negated[test]),
@@ -578,7 +573,7 @@ class _Build:
         self,
         owners: Array,
         several: Array,
-        lists: _Lists,
+        lists: Lists,
         ask_of: dict[int, int],
         kept: Array,
         total: Array,
@@ -615,7 +610,7 @@ class _Build:
         which = np.flatnonzero(kept & full[tests.filter])
         by_rarity = tests.filter[which] * (int(frequency.max(initial=0)) + 1)
         which = which[np.argsort(by_rarity + frequency[tests.slot[which]], kind="stable")]
-        number = _count_within(tests.filter[which])
+        number = count_within(tests.filter[which])
         at = places[tests.filter[which]] + 2 + 3 * number
         word = (
             tests.kind[which] << k.KIND_SHIFT
@@ -634,7 +629,7 @@ class _Build:
         return records, begins, places
 
     def _sections(
-        self, lists: _Lists, begins: Array, records: Array, places: Array, owners: Array
+        self, lists: Lists, begins: Array, records: Array, places: Array, owners: Array
     ) -> dict[int, Array]:
         """All sections of the plan's whole numbers."""
         slots = len(self.slots)
@@ -708,7 +703,7 @@ class _Build:
         """Of every so many bounds of a slot the first bytes, as numbers in the order of texts."""
         counts = -(-self.bounds.counts // k.SAMPLED)
         firsts = np.concatenate(([0], np.cumsum(counts)))
-        at = np.repeat(self.bounds.begins[:-1], counts) + k.SAMPLED * _count_within(
+        at = np.repeat(self.bounds.begins[:-1], counts) + k.SAMPLED * count_within(
             np.repeat(np.arange(counts.size), counts)
         )
         keys = np.zeros(at.size, np.int64)
@@ -734,239 +729,18 @@ class _Build:
         return np.asarray(begins, Whole)
 
 
-class _Lists:
-    """Which list each filter is filed in, and how events find the lists."""
-
-    def __init__(self, build: _Build, filed: Array, absorbed: Array) -> None:
-        tests = build.tests
-        self.build = build
-        self.absorbed = absorbed
-        self.filed = filed
-        self.count = 0
-        has = filed >= 0
-        way = np.full(filed.size, _NO_WAY, np.int64)
-        key = np.zeros(filed.size, np.int64)
-        slot = np.zeros(filed.size, np.int64)
-        way[has], key[has], slot[has] = (
-            column[filed[has]] for column in (tests.way, tests.key, tests.slot)
-        )
-        way[absorbed] = _NOWHERE
-        slots = len(build.slots)
-        self.of_filter = np.full(filed.size, -1, np.int64)
-        self.link_list = np.zeros(0, np.int64)
-        self.link_filter = np.zeros(0, np.int64)
-        self.linked = np.isin(way, (_BY_TEXTS, _BY_NUMBERS))
-
-        text_count, number_count = build.equal.slots.size, build.numbers.highs.size
-        by_text_links = self._links(way == _BY_TEXTS, key, build.equal.number)
-        by_number_links = self._links(way == _BY_NUMBERS, key, build.numbers.constant)
-        # Of each key the list, or that of the next key which has one: between successive ones lie
-        # the records of the first, so an event goes there without a look at the list.
-        self.by_text = self._successive(way == _BY_TEXT, key, text_count, by_text_links)
-        self.by_number = self._successive(way == _BY_NUMBER, key, number_count, by_number_links)
-        self.numbered = bool((way == _BY_NUMBER).any() or by_number_links[0].size)
-        truth = way == _BY_TRUTH
-        self.by_false = self._keyed(truth & (key == 0), slot, slots)
-        self.by_true = self._keyed(truth & (key == 1), slot, slots)
-        self.by_presence = self._keyed(way == _BY_PRESENCE, slot, slots)
-        self.grams = self._by_gram(way == _BY_GRAM, slot, key)
-        self.prefixes = self._by_prefix(way == _BY_PREFIX, slot)
-        self.dense = self._dense(way)
-        way[self.dense.filters] = _IN_CELLS
-        self.always = self.count if (way == _NO_WAY).any() else -1
-        if self.always >= 0:
-            self.of_filter[way == _NO_WAY] = self.count
-            self.count += 1
-        # What is found through links or ordered keys lies in a last list that nobody visits.
-        self.stored = self.of_filter < 0
-        self.of_filter[self.stored] = self.count
-        self.ordered_ones = np.flatnonzero(way == _BY_ORDER)
-
-    def _keyed(
-        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array] | None = None
-    ) -> Array:
-        """A list for each key that occurs; the list of every possible key, or -1."""
-        keys = key[chosen]
-        link_keys, link_filters = links if links is not None else (keys[:0], keys[:0])
-        used = np.unique(np.concatenate((keys, link_keys)))
-        of_key = np.full(size, -1, np.int64)
-        of_key[used] = self.count + np.arange(used.size)
-        self.of_filter[chosen] = of_key[keys]
-        self.link_list = np.concatenate((self.link_list, of_key[link_keys]))
-        self.link_filter = np.concatenate((self.link_filter, link_filters))
-        self.count += used.size
-        return of_key
-
-    def _dense(self, way: Array) -> _Dense:
-        """Filters that have nothing better than ranges which many events satisfy, if many do.
-
-        Expected visits in ordered lists are weighed against looking at a word for 64 filters.
-        """
-        tests = self.build.tests
-        ranged = (tests.kind == k.NUMBER_IN) & ~tests.negated
-        count = np.bincount(tests.filter[ranged], minlength=way.size)
-        chosen = np.flatnonzero((way == _BY_ORDER) & (count > 1))
-        share = tests.share[self.filed[chosen]]
-        if chosen.size < MANY_RANGES or share.sum() < chosen.size / 100:
-            chosen = chosen[:0]
-        return _Dense(self.build, chosen, ranged)
-
-    def _successive(
-        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array]
-    ) -> Array:
-        first = self.count
-        of_key = self._keyed(chosen, key, size, links)
-        used = np.flatnonzero(of_key >= 0)
-        return first + np.searchsorted(used, np.arange(size + 1))
-
-    def _links(self, chosen: Array, key: Array, values: Array) -> tuple[Array, Array]:
-        """For filters filed under a list of values: each value, and the filter."""
-        filters = np.flatnonzero(chosen)
-        sizes = self.build.tests.high[self.filed[filters]]
-        begins = np.repeat(key[filters], sizes)
-        return values[begins + _count_within(np.repeat(filters, sizes))], np.repeat(filters, sizes)
-
-    def _by_gram(self, chosen: Array, slot: Array, key: Array) -> tuple[Array, Array, Array]:
-        both = slot[chosen] << 32 | key[chosen]
-        used, inverse = np.unique(both, return_inverse=True)
-        self.of_filter[chosen] = self.count + inverse
-        lists = self.count + np.arange(used.size)
-        self.count += used.size
-        return used >> 32, used & 0xFFFFFFFF, lists
-
-    def _by_prefix(self, chosen: Array, slot: Array) -> tuple[Array, Array, Array]:
-        """Prefixes nest, so each has a parent, and each place among the bounds an innermost one."""
-        tests, bounds = self.build.tests, self.build.bounds
-        test = self.filed[chosen]
-        low = bounds.base(tests.slot[test]) + tests.low[test]
-        high = bounds.base(tests.slot[test]) + tests.high[test]
-        nodes, first, inverse = np.unique(low, return_index=True, return_inverse=True)
-        self.of_filter[chosen] = self.count + inverse
-        lists = self.count + np.arange(nodes.size)
-        self.count += nodes.size
-        ends = high[first]
-        inner = np.full(int(2 * bounds.begins[-1] + len(self.build.slots)), -1, np.int64)
-        parent = np.full(nodes.size, -1, np.int64)
-        nest_prefixes(nodes, ends, inner, parent)
-        return inner, lists, parent
-
-    def by_order(self, done: Array) -> None:
-        """Filters in ordered lists, by slot, list and key; apart those that are done with that."""
-        settled = done[self.ordered_ones]
-        self.in_order, self.order_begins, self.order_keys = self._sorted(
-            self.ordered_ones[~settled]
-        )
-        self.settled, self.settled_begins, self.settled_keys = self._sorted(
-            self.ordered_ones[settled]
-        )
-
-    def _sorted(self, chosen: Array) -> tuple[Array, Array, Array]:
-        tests = self.build.tests
-        test = self.filed[chosen]
-        slot, which = tests.slot[test], tests.key[test]
-        from_low = (which & 1) == 0
-        key = np.where(from_low, tests.low[test], -tests.high[test])
-        order = np.lexsort((key, which, slot))
-        group = (4 * slot + which)[order]
-        begins = np.searchsorted(group, np.arange(4 * len(self.build.slots) + 1))
-        return chosen[order], begins, key[order]
-
-
-class _Dense:
-    """Filters of ranges held as bits in cells: see `kernels.visit_dense`."""
-
-    def __init__(self, build: _Build, chosen: Array, ranged: Array) -> None:
-        tests = build.tests
-        inside = np.zeros(build.filters, bool)
-        inside[chosen] = True
-        test = np.flatnonzero(ranged & inside[tests.filter])
-        # Of several constraints of a filter on one slot the first: a list may satisfy them apart.
-        key = tests.filter[test] * len(build.slots) + tests.slot[test]
-        test = test[np.unique(key, return_index=True)[1]]
-        frequency = np.bincount(tests.slot[test], minlength=len(build.slots))
-        self.slots = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
-        self.slots = np.sort(self.slots[frequency[self.slots] > 0])
-        position = np.full(len(build.slots), -1)
-        position[self.slots] = np.arange(self.slots.size)
-        test = test[position[tests.slot[test]] >= 0]
-        mask = np.zeros(build.filters, np.int64)
-        np.bitwise_or.at(mask, tests.filter[test], 1 << position[tests.slot[test]])
-        self.cells = [self._cuts(tests, test[tests.slot[test] == slot]) for slot in self.slots]
-        self.filters = chosen[self._order(tests, test, position, build.filters)[chosen].argsort()]
-        words = -(-self.filters.size // 64)
-        padded = np.zeros(64 * words, np.int64)
-        padded[: self.filters.size] = mask[self.filters]
-        self.masks = np.bitwise_or.reduce(padded.reshape(words, 64), axis=1).astype(np.int32)
-        number = np.full(build.filters, -1)
-        number[self.filters] = np.arange(self.filters.size)
-        rows: list[Array] = []
-        for slot, cuts in zip(self.slots.tolist(), self.cells, strict=True):
-            here = test[tests.slot[test] == slot]
-            low, high, at = tests.low[here], tests.high[here], number[tests.filter[here]]
-            first = np.searchsorted(cuts, low, side="right")
-            last = np.searchsorted(cuts, high, side="right")
-            asks = np.zeros(64 * words, bool)
-            asks[at] = True
-            begin = np.zeros(64 * words, np.int8)
-            end = np.full(64 * words, k.CELLS, np.int8)
-            begin[at], end[at] = first, last
-            rows += [_packed((begin <= cell) & (cell <= end)) for cell in range(k.CELLS)]
-            rows.append(_packed(~asks))
-        self.bits = np.concatenate([*rows, np.zeros(0, np.int32)])
-
-    @staticmethod
-    def _cuts(tests: _Tests, here: Array) -> Array:
-        """Where the cells of a slot meet: as many bounds of constraints in each."""
-        ends = np.concatenate((tests.low[here], tests.high[here] + 1))
-        cuts: Array = np.quantile(ends, np.arange(1, k.CELLS) / k.CELLS, method="nearest")
-        return cuts
-
-    def _order(self, tests: _Tests, test: Array, position: Array, filters: int) -> Array:
-        """For each filter where it belongs: by its first slot and cell, then its second.
-
-        So the filters of a word ask for the same cells first, and for most events a look or two at
-        the word leaves nothing of it.
-        """
-        test = test[np.lexsort((position[tests.slot[test]], tests.filter[test]))]
-        slot = position[tests.slot[test]]
-        cell = np.zeros(test.size, np.int64)
-        for number, cuts in enumerate(self.cells):
-            here = slot == number
-            cell[here] = np.searchsorted(cuts, tests.low[test[here]], side="right")
-        nth = _count_within(tests.filter[test])
-        order = np.zeros(filters, np.int64)
-        for which, weight in ((0, 1 << 20), (1, 1)):
-            here = nth == which
-            order[tests.filter[test[here]]] += (slot[here] << 8 | cell[here]) * weight
-        return order
-
-
-def _packed(bits: Array) -> Array:
-    """Bits as whole numbers, the first lowest; so many that each 64 fill two."""
-    return np.packbits(bits, bitorder="little").view(np.int32)
-
-
-@njit(cache=True)
-def nest_prefixes(nodes: Array, ends: Array, inner: Array, parent: Array) -> None:
-    """Walk the nested intervals in order of their beginning, keeping the open ones on a stack."""
-    stack = np.empty(nodes.size + 1, np.int64)
-    depth = 0
-    for node in range(nodes.size):
-        while depth and ends[stack[depth - 1]] < nodes[node]:
-            depth -= 1
-        parent[node] = stack[depth - 1] if depth else -1
-        stack[depth] = node
-        depth += 1
-        for place in range(nodes[node], ends[node] + 1):
-            inner[place] = node
-
-
 def _first_slots(records: Array, places: Array) -> Array:
     """The slot that the first test of a record needs to be present, or -1."""
     has = records[places + 1] > 0
     word = np.where(has, records[np.where(has, places + 2, 0)], -1)
     free = (word & k.NEGATED != 0) | (word >> k.KIND_SHIFT == k.ASK) | ~has
     return np.where(free, -1, word & k.SLOT_MASK)
+
+
+def _coded(values: Sequence[str]) -> tuple[Array, list[str]]:
+    """Which of the distinct texts each is, and these."""
+    coded = pa.array(values, pa.large_string()).dictionary_encode()
+    return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
 
 
 def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
@@ -978,14 +752,6 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
         return [tuple(derive(text) for text in operand) for operand in operands]
     made = {text: derive(text) for text in set(operands)}
     return [made[text] for text in operands]
-
-
-def _count_within(groups: Array) -> Array:
-    """0, 1, 2, … within each run of equal numbers."""
-    if not groups.size:
-        return np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-    return np.arange(groups.size) - np.repeat(starts, np.diff(np.append(starts, groups.size)))
 
 
 def _table(entries: int) -> Array:

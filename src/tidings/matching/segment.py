@@ -22,7 +22,7 @@ from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
 from tidings.language.expression import Expression, compile_check, constraints
 from tidings.language.folding import fold
-from tidings.language.predicate import Predicate
+from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
 from tidings.matching.contract import Batch, Id, all_integers, events_of
@@ -43,11 +43,11 @@ class Segment:
         self.counted = bool(ids) and (
             isinstance(ids, range) or (isinstance(ids, list) and ids == list(range(len(ids))))
         )
-        self.removed = np.zeros(len(ids), bool)
+        self.removed = np.zeros(len(ids) + 1, bool)  # and whether any is
         self.removals = 0
         self._numbers: dict[Id, int] | None = None
         self._checks: list[Any] = [None] * len(plan.questions)
-        self._local = _Arrays()
+        self._local = Arrays()
         self._match = k.match_long_event if plan.cells else k.match_event
         self._id_arrays: dict[bool, pa.Array] = {}
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
@@ -63,7 +63,8 @@ class Segment:
 
     def held(self) -> list[Id]:
         """The ids that are not removed."""
-        return [id for id, gone in zip(self.ids, self.removed.tolist(), strict=True) if not gone]
+        gone = self.removed.tolist()
+        return [id for id, removed in zip(self.ids, gone, strict=False) if not removed]
 
     def remove(self, id: Id) -> bool:
         """Mark a subscription as removed, if it is here and is not."""
@@ -72,7 +73,7 @@ class Segment:
         number = self._numbers.get(id)
         if number is None or self.removed[number]:
             return False
-        self.removed[number] = True
+        self.removed[number] = self.removed[-1] = True
         self.removals += 1
         return True
 
@@ -108,9 +109,7 @@ class Segment:
         """The ids that a flat event satisfies, but for those with the numbers in `shut`."""
         plan = self.plan
         data = encode(event, plan.folded)
-        held = self._local
-        if len(data) > held.size:
-            held.renew(plan, len(self.ids), len(data))
+        held = self.arrays(len(data))
         if shut:  # as if they had been put out already
             held.work[plan.scratch - len(self.ids) + np.fromiter(shut, np.int64)] = held.work[0] + 1
         found = self._match(held.context, data)
@@ -122,14 +121,25 @@ class Segment:
             asks = held.context[k.ASKED]
             asked = held.out[: -2 * asks - 1 : -1]
             numbers = self._answered(event, held.out[: -1 - found], asked)
+            if self.removals:
+                numbers = numbers[~self.removed[numbers]]
         if shut:
             numbers = numbers[~np.isin(numbers, list(shut))]
-        if self.removals:
-            numbers = numbers[~self.removed[numbers]]
+        return self.ids_of(numbers)
+
+    def ids_of(self, numbers: Array) -> list[Id]:
+        """The ids with these numbers."""
         if self.counted:
             return numbers.tolist()  # type: ignore[no-any-return]
         ids = self.ids
         return [ids[number] for number in numbers.tolist()]
+
+    def arrays(self, size: int) -> Arrays:
+        """This thread's arrays, with room for an event of so many bytes."""
+        held = self._local
+        if size > held.size:
+            held.renew(self, size)
+        return held
 
     def _check(self, question: int) -> Any:
         """The function that answers a question about an event."""
@@ -178,9 +188,7 @@ class Segment:
     ) -> tuple[list[tuple[Array, Array]], Array]:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
-        held = self._local
-        if held.size < 0:
-            held.renew(plan, len(self.ids))
+        held = self.arrays(0)
         asked = np.empty(2 * plan.room + (OUTPUT if plan.questions else 0), np.int32)
         pairs: list[tuple[Array, Array]] = []
         questions: list[Array] = [np.zeros(0, np.int32)]
@@ -223,23 +231,24 @@ class Segment:
         return both[:, 0], both[:, 1]
 
 
-class _Arrays(threading.local):
+class Arrays(threading.local):
     """What one thread works on, and the context that tells the kernels where everything is."""
 
     def __init__(self) -> None:
         self.size = -1  # bytes of an event that there is room for
 
-    def renew(self, plan: Plan, limit: int, size: int = 0) -> None:
+    def renew(self, segment: Segment, size: int) -> None:
         """Make arrays with room for an event of so many bytes."""
+        plan = segment.plan
         self.size = max(size, 1024)
         self.work = np.zeros(plan.scratch + plan.cells + 64 + k.WIDTH * self.size, np.int32)
         self.out = np.zeros(plan.room, np.int32)
         context = np.zeros(k.CONTEXT, np.int64)
-        arrays = (plan.whole, plan.highs, plan.texts, self.work, self.out)
+        arrays = (plan.whole, plan.highs, plan.texts, self.work, self.out, segment.removed)
         context[: k.SCRATCH : 2] = [array.ctypes.data for array in arrays]
         context[1 : k.SCRATCH : 2] = [array.size for array in arrays]
         context[k.SCRATCH] = plan.scratch
-        context[k.LIMIT] = limit
+        context[k.LIMIT] = len(segment.ids)
         self.context = context
 
 
@@ -285,7 +294,7 @@ def _compile(predicates: list[Predicate], absorb: bool = False) -> Plan:
     questions: dict[int, Expression] = {}
     filters: list[Sequence[Any]]
     try:
-        filters = [predicate.filters for predicate in predicates]
+        filters = list(normal_forms(predicates))
     except NormalFormError:
         filters = []
         count = 0

@@ -20,8 +20,9 @@ from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
+from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
-from tidings.matching.segment import Segment
+from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class Table:
         self._changed: set[Id] = set()
         self._segments: tuple[Segment, ...] = ()
         self._fresh: tuple[_Fresh, ...] = (_Fresh(),)
+        self._reader = _Reader()
         if self._predicates:
             self._segments = (Segment.of(list(self._predicates.items())),)
 
@@ -121,7 +123,7 @@ class Table:
         if len(segments) == 1:
             found = segments[0].match(event)
         else:
-            found = [id for segment in segments for id in segment.match(event)]
+            found = self._reader.match(segments, event)
         for part in fresh:
             if part.predicates:
                 found = part.match(event, found)
@@ -271,6 +273,47 @@ class Table:
 _is_plain: Final = PLAIN_TYPES.issuperset
 
 
+class _Reader(threading.local):
+    """Several segments asked by one call, in one thread."""
+
+    def __init__(self) -> None:
+        self.segments: tuple[Segment, ...] = ()
+        self.size = -1
+
+    def match(self, segments: tuple[Segment, ...], event: dict[str, Any]) -> list[Id]:
+        """The ids in all segments that a flat event satisfies."""
+        if segments is not self.segments:
+            self._renew(segments, 0)
+        if not segments:
+            return []
+        data = encode(event, self.folded)
+        if len(data) > self.size:
+            self._renew(segments, len(data))
+        found = k.match_segments(self.contexts, data)
+        if found == 0:
+            return []
+        if found < 0:  # something has to be asked in Python
+            return [id for segment in segments for id in segment.match(event)]
+        ids: list[Id] = []
+        counts = self.contexts[:, k.FOUND].tolist()
+        for segment, count, out in zip(segments, counts, self.outs, strict=True):
+            if count:
+                ids += segment.ids_of(out[:count])
+        return ids
+
+    def _renew(self, segments: tuple[Segment, ...], size: int) -> None:
+        """Take the arrays of these segments in this thread, with room for so many bytes."""
+        held = [segment.arrays(size) for segment in segments]
+        self.segments = segments
+        self.size = min((arrays.size for arrays in held), default=0)
+        self.outs = [arrays.out for arrays in held]
+        self.works = [arrays.work for arrays in held]  # the contexts know where they are
+        self.contexts = np.array([arrays.context for arrays in held])
+        self.folded = {
+            name: own for segment in segments for name, own in segment.plan.folded.items()
+        }
+
+
 class _Fresh:
     """Subscriptions that were added just now, found by an equality or else tried one by one."""
 
@@ -304,10 +347,12 @@ class _Fresh:
     def match(self, event: dict[str, Any], found: list[Id]) -> list[Id]:
         """The ids found so far and those that are satisfied here."""
         candidates: list[Id] = list(self.others)
-        for name, values in tuple(self.equal.items()):
-            value = event.get(name)
-            for one in value if type(value) is tuple else (value,):
-                candidates += values.get(one, ())
+        equal = self.equal
+        for name, value in event.items():
+            values = equal.get(name)
+            if values is not None:
+                for one in value if type(value) is tuple else (value,):
+                    candidates += values.get(one, ())
         if not candidates:
             return found
         known = set(found)

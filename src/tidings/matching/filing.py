@@ -1,0 +1,288 @@
+"""Filing: which list each filter is in, and how an event finds the lists.
+
+A filter is filed under its most selective constraint: a value, a prefix, a run of bytes, the mere
+presence of an attribute, or a bound in an ordered list. Filters that have nothing better than
+ranges which many events satisfy are held as bits in cells.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from tidings.matching import kernels as k
+from tidings.matching.constants import Bounds, Equalities, Numbers
+
+Array = np.ndarray[Any, Any]
+
+# Ways to file a filter.
+BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(6)
+BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS, NOWHERE, NO_WAY = range(6, 12)
+
+MANY_RANGES: Final = 2_048  # filters by ranges only, from which they are held in cells
+
+
+class Tests:
+    """The constraints of all filters, column by column."""
+
+    def __init__(self, count: int) -> None:
+        self.filter = np.zeros(count, np.int64)
+        self.slot = np.zeros(count, np.int64)
+        self.kind = np.zeros(count, np.int64)
+        self.types = np.zeros(count, np.int64)
+        self.negated = np.zeros(count, bool)
+        self.low = np.zeros(count, np.int64)
+        self.high = np.zeros(count, np.int64)
+        self.way = np.full(count, NO_WAY, np.int64)
+        self.key = np.zeros(count, np.int64)  # what the way files it under
+        self.share = np.full(count, np.inf)  # of events that satisfy it, estimated
+        self.exact = np.zeros(count, bool)  # filed under it, it need not be tested again
+
+
+class Ranked(NamedTuple):
+    """All filters with their constants ranked: what filing starts from."""
+
+    tests: Tests
+    slots: int
+    filters: int
+    equal: Equalities
+    numbers: Numbers
+    bounds: Bounds
+
+
+class Lists:
+    """Which list each filter is filed in, and how events find the lists."""
+
+    def __init__(self, ranked: Ranked, filed: Array, absorbed: Array) -> None:
+        tests = ranked.tests
+        self.ranked = ranked
+        self.absorbed = absorbed
+        self.filed = filed
+        self.count = 0
+        has = filed >= 0
+        way = np.full(filed.size, NO_WAY, np.int64)
+        key = np.zeros(filed.size, np.int64)
+        slot = np.zeros(filed.size, np.int64)
+        way[has], key[has], slot[has] = (
+            column[filed[has]] for column in (tests.way, tests.key, tests.slot)
+        )
+        way[absorbed] = NOWHERE
+        slots = ranked.slots
+        self.of_filter = np.full(filed.size, -1, np.int64)
+        self.link_list = np.zeros(0, np.int64)
+        self.link_filter = np.zeros(0, np.int64)
+        self.linked = np.isin(way, (BY_TEXTS, BY_NUMBERS))
+
+        text_count, number_count = ranked.equal.slots.size, ranked.numbers.highs.size
+        by_text_links = self._links(way == BY_TEXTS, key, ranked.equal.number)
+        by_number_links = self._links(way == BY_NUMBERS, key, ranked.numbers.constant)
+        # Of each key the list, or that of the next key which has one: between successive ones lie
+        # the records of the first, so an event goes there without a look at the list.
+        self.by_text = self._successive(way == BY_TEXT, key, text_count, by_text_links)
+        self.by_number = self._successive(way == BY_NUMBER, key, number_count, by_number_links)
+        self.numbered = bool((way == BY_NUMBER).any() or by_number_links[0].size)
+        truth = way == BY_TRUTH
+        self.by_false = self._keyed(truth & (key == 0), slot, slots)
+        self.by_true = self._keyed(truth & (key == 1), slot, slots)
+        self.by_presence = self._keyed(way == BY_PRESENCE, slot, slots)
+        self.grams = self._by_gram(way == BY_GRAM, slot, key)
+        self.prefixes = self._by_prefix(way == BY_PREFIX, slot)
+        self.dense = self._dense(way)
+        way[self.dense.filters] = IN_CELLS
+        self.always = self.count if (way == NO_WAY).any() else -1
+        if self.always >= 0:
+            self.of_filter[way == NO_WAY] = self.count
+            self.count += 1
+        # What is found through links or ordered keys lies in a last list that nobody visits.
+        self.stored = self.of_filter < 0
+        self.of_filter[self.stored] = self.count
+        self.ordered_ones = np.flatnonzero(way == BY_ORDER)
+
+    def _keyed(
+        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array] | None = None
+    ) -> Array:
+        """A list for each key that occurs; the list of every possible key, or -1."""
+        keys = key[chosen]
+        link_keys, link_filters = links if links is not None else (keys[:0], keys[:0])
+        of_key = np.full(size, -1, np.int64)
+        of_key[keys] = of_key[link_keys] = 0
+        used = np.flatnonzero(of_key == 0)
+        of_key[used] = self.count + np.arange(used.size)
+        self.of_filter[chosen] = of_key[keys]
+        self.link_list = np.concatenate((self.link_list, of_key[link_keys]))
+        self.link_filter = np.concatenate((self.link_filter, link_filters))
+        self.count += used.size
+        return of_key
+
+    def _dense(self, way: Array) -> Cells:
+        """Filters that have nothing better than ranges which many events satisfy, if many do.
+
+        Expected visits in ordered lists are weighed against looking at a word for 64 filters.
+        """
+        tests = self.ranked.tests
+        ranged = (tests.kind == k.NUMBER_IN) & ~tests.negated
+        count = np.bincount(tests.filter[ranged], minlength=way.size)
+        chosen = np.flatnonzero((way == BY_ORDER) & (count > 1))
+        share = tests.share[self.filed[chosen]]
+        if chosen.size < MANY_RANGES or share.sum() < chosen.size / 100:
+            chosen = chosen[:0]
+        return Cells(self.ranked, chosen, ranged)
+
+    def _successive(
+        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array]
+    ) -> Array:
+        first = self.count
+        of_key = self._keyed(chosen, key, size, links)
+        used = np.flatnonzero(of_key >= 0)
+        return first + np.searchsorted(used, np.arange(size + 1))
+
+    def _links(self, chosen: Array, key: Array, values: Array) -> tuple[Array, Array]:
+        """For filters filed under a list of values: each value, and the filter."""
+        filters = np.flatnonzero(chosen)
+        sizes = self.ranked.tests.high[self.filed[filters]]
+        begins = np.repeat(key[filters], sizes)
+        return values[begins + count_within(np.repeat(filters, sizes))], np.repeat(filters, sizes)
+
+    def _by_gram(self, chosen: Array, slot: Array, key: Array) -> tuple[Array, Array, Array]:
+        both = slot[chosen] << 32 | key[chosen]
+        used, inverse = np.unique(both, return_inverse=True)
+        self.of_filter[chosen] = self.count + inverse
+        lists = self.count + np.arange(used.size)
+        self.count += used.size
+        return used >> 32, used & 0xFFFFFFFF, lists
+
+    def _by_prefix(self, chosen: Array, slot: Array) -> tuple[Array, Array, Array]:
+        """Prefixes nest, so each has a parent, and each place among the bounds an innermost one."""
+        tests, bounds = self.ranked.tests, self.ranked.bounds
+        test = self.filed[chosen]
+        low = bounds.base(tests.slot[test]) + tests.low[test]
+        high = bounds.base(tests.slot[test]) + tests.high[test]
+        nodes, first, inverse = np.unique(low, return_index=True, return_inverse=True)
+        self.of_filter[chosen] = self.count + inverse
+        lists = self.count + np.arange(nodes.size)
+        self.count += nodes.size
+        ends = high[first]
+        inner = np.full(int(2 * bounds.begins[-1] + self.ranked.slots), -1, np.int64)
+        parent = np.full(nodes.size, -1, np.int64)
+        nest_prefixes(nodes, ends, inner, parent)
+        return inner, lists, parent
+
+    def by_order(self, done: Array) -> None:
+        """Filters in ordered lists, by slot, list and key; apart those that are done with that."""
+        settled = done[self.ordered_ones]
+        self.in_order, self.order_begins, self.order_keys = self._sorted(
+            self.ordered_ones[~settled]
+        )
+        self.settled, self.settled_begins, self.settled_keys = self._sorted(
+            self.ordered_ones[settled]
+        )
+
+    def _sorted(self, chosen: Array) -> tuple[Array, Array, Array]:
+        tests = self.ranked.tests
+        test = self.filed[chosen]
+        slot, which = tests.slot[test], tests.key[test]
+        from_low = (which & 1) == 0
+        key = np.where(from_low, tests.low[test], -tests.high[test])
+        order = np.lexsort((key, which, slot))
+        group = (4 * slot + which)[order]
+        begins = np.searchsorted(group, np.arange(4 * self.ranked.slots + 1))
+        return chosen[order], begins, key[order]
+
+
+class Cells:
+    """Filters of ranges held as bits in cells: see `kernels.visit_dense`."""
+
+    def __init__(self, ranked: Ranked, chosen: Array, ranged: Array) -> None:
+        tests = ranked.tests
+        inside = np.zeros(ranked.filters, bool)
+        inside[chosen] = True
+        test = np.flatnonzero(ranged & inside[tests.filter])
+        # Of several constraints of a filter on one slot the first: a list may satisfy them apart.
+        key = tests.filter[test] * ranked.slots + tests.slot[test]
+        test = test[np.unique(key, return_index=True)[1]]
+        frequency = np.bincount(tests.slot[test], minlength=ranked.slots)
+        self.slots = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
+        self.slots = np.sort(self.slots[frequency[self.slots] > 0])
+        position = np.full(ranked.slots, -1)
+        position[self.slots] = np.arange(self.slots.size)
+        test = test[position[tests.slot[test]] >= 0]
+        mask = np.zeros(ranked.filters, np.int64)
+        np.bitwise_or.at(mask, tests.filter[test], 1 << position[tests.slot[test]])
+        self.cells = [self._cuts(tests, test[tests.slot[test] == slot]) for slot in self.slots]
+        self.filters = chosen[self._order(tests, test, position, ranked.filters)[chosen].argsort()]
+        words = -(-self.filters.size // 64)
+        padded = np.zeros(64 * words, np.int64)
+        padded[: self.filters.size] = mask[self.filters]
+        self.masks = np.bitwise_or.reduce(padded.reshape(words, 64), axis=1).astype(np.int32)
+        number = np.full(ranked.filters, -1)
+        number[self.filters] = np.arange(self.filters.size)
+        rows: list[Array] = []
+        for slot, cuts in zip(self.slots.tolist(), self.cells, strict=True):
+            here = test[tests.slot[test] == slot]
+            low, high, at = tests.low[here], tests.high[here], number[tests.filter[here]]
+            first = np.searchsorted(cuts, low, side="right")
+            last = np.searchsorted(cuts, high, side="right")
+            asks = np.zeros(64 * words, bool)
+            asks[at] = True
+            begin = np.zeros(64 * words, np.int8)
+            end = np.full(64 * words, k.CELLS, np.int8)
+            begin[at], end[at] = first, last
+            rows += [_packed((begin <= cell) & (cell <= end)) for cell in range(k.CELLS)]
+            rows.append(_packed(~asks))
+        self.bits = np.concatenate([*rows, np.zeros(0, np.int32)])
+
+    @staticmethod
+    def _cuts(tests: Tests, here: Array) -> Array:
+        """Where the cells of a slot meet: as many bounds of constraints in each."""
+        ends = np.concatenate((tests.low[here], tests.high[here] + 1))
+        cuts: Array = np.quantile(ends, np.arange(1, k.CELLS) / k.CELLS, method="nearest")
+        return cuts
+
+    def _order(self, tests: Tests, test: Array, position: Array, filters: int) -> Array:
+        """For each filter where it belongs: by its first slot and cell, then its second.
+
+        So the filters of a word ask for the same cells first, and for most events a look or two at
+        the word leaves nothing of it.
+        """
+        test = test[np.lexsort((position[tests.slot[test]], tests.filter[test]))]
+        slot = position[tests.slot[test]]
+        cell = np.zeros(test.size, np.int64)
+        for number, cuts in enumerate(self.cells):
+            here = slot == number
+            cell[here] = np.searchsorted(cuts, tests.low[test[here]], side="right")
+        nth = count_within(tests.filter[test])
+        order = np.zeros(filters, np.int64)
+        for which, weight in ((0, 1 << 20), (1, 1)):
+            here = nth == which
+            order[tests.filter[test[here]]] += (slot[here] << 8 | cell[here]) * weight
+        return order
+
+
+def _packed(bits: Array) -> Array:
+    """Bits as whole numbers, the first lowest; so many that each 64 fill two."""
+    return np.packbits(bits, bitorder="little").view(np.int32)
+
+
+@njit(cache=True)
+def nest_prefixes(nodes: Array, ends: Array, inner: Array, parent: Array) -> None:
+    """Walk the nested intervals in order of their beginning, keeping the open ones on a stack."""
+    stack = np.empty(nodes.size + 1, np.int64)
+    depth = 0
+    for node in range(nodes.size):
+        while depth and ends[stack[depth - 1]] < nodes[node]:
+            depth -= 1
+        parent[node] = stack[depth - 1] if depth else -1
+        stack[depth] = node
+        depth += 1
+        for place in range(nodes[node], ends[node] + 1):
+            inner[place] = node
+
+
+def count_within(groups: Array) -> Array:
+    """0, 1, 2, … within each run of equal numbers."""
+    if not groups.size:
+        return np.zeros(0, np.int64)
+    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
+    return np.arange(groups.size) - np.repeat(starts, np.diff(np.append(starts, groups.size)))
