@@ -31,7 +31,7 @@ from tidings.matching.table import Table
 from tidings.matching.workload import WORKLOADS, Record
 
 STOCKS: Final = Path(__file__).parents[2] / "shared" / "data" / "padres-stockquotes"
-REPEAT_S: Final = 2.0  # what one repeat may take
+REPEAT_S: Final = 0.5  # what one repeat may take
 RULES: Final = 1_000  # rules that are evaluated one by one, at most
 CHECKED: Final = 2_000  # subscriptions that an answer is checked against, at most
 SAMPLE: Final = 16  # events whose answers are checked

@@ -10,7 +10,12 @@ when they are first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidings.language.errors import EventError, NormalFormError, PredicateError
+from tidings.language.errors import (
+    EventError,
+    NormalFormError,
+    PredicateError,
+    TranslationError,
+)
 from tidings.language.event import Event
 from tidings.language.predicate import MAX_FILTERS, Predicate, parse, union
 from tidings.language.subscriptions import (
@@ -36,6 +41,7 @@ __all__ = [
     "Subscription",
     "SubscriptionFileError",
     "Table",
+    "TranslationError",
     "parse",
     "read_subscriptions",
     "union",

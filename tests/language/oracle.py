@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, combinations
 from typing import Any
 
+from tests.language import odd
 from tidings.language.constraint import Constraint
 from tidings.language.event import Scalar
 from tidings.language.expression import And, Expression, Not, Or
@@ -24,18 +25,27 @@ KINDS = {
 }
 
 
-def holds(expression: Expression, event: Mapping[str, Any]) -> bool:
-    """Whether an event, flat and with a list for each attribute, satisfies an expression."""
+def holds(
+    expression: Expression, event: Mapping[str, Any], source: Mapping[str, Any] | None = None
+) -> bool:
+    """Whether an event, flat and with a list for each attribute, satisfies an expression.
+
+    `source` is the event as it came, where that is another.
+    """
+    if source is None:
+        source = event
     match expression:
+        case Constraint(operator="holds", operand=("odd", str(text))):
+            return odd.odd(text, source) is not expression.negated
         case Constraint():
             values = event.get(expression.name, [])
             return any(satisfies(expression, v) for v in values) is not expression.negated
         case Not(part):
-            return not holds(part, event)
+            return not holds(part, event, source)
         case And(parts):
-            return all(holds(part, event) for part in parts)
+            return all(holds(part, event, source) for part in parts)
         case Or(parts):
-            return any(holds(part, event) for part in parts)
+            return any(holds(part, event, source) for part in parts)
 
 
 def satisfies(constraint: Constraint, value: Scalar) -> bool:

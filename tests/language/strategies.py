@@ -4,6 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.language import odd
 from tidings.language import wildcard
 from tidings.language.constraint import Constraint, simplify
 from tidings.language.expression import Expression, conjoin, disjoin, negate
@@ -47,7 +48,10 @@ def constraints(
     numbers: st.SearchStrategy[int | float] = numbers,
     regular: bool = True,
 ) -> st.SearchStrategy[Constraint]:
-    """Any constraint over the names, with or without regular expressions."""
+    """Any constraint over the names, with or without those that are opaque to the algebra.
+
+    That is regular expressions, and tests of another dialect.
+    """
     name = st.sampled_from(names)
     negated = st.booleans()
     numeric = st.sampled_from(["number", "number", "int", "real"])
@@ -102,7 +106,14 @@ def constraints(
                 regexes,
             )
         )
+        choices.append(residuals(names))
     return st.one_of(choices)
+
+
+def residuals(names: list[str] = NAMES) -> st.SearchStrategy[Constraint]:
+    """Tests of another dialect, on one attribute or on the whole event, negated or not."""
+    leaves = st.sampled_from(["", *names]).map(odd.residual)
+    return st.builds(lambda leaf, no: leaf.negate() if no else leaf, leaves, st.booleans())
 
 
 def simplified(leaves: st.SearchStrategy[Constraint]) -> st.SearchStrategy[Constraint]:

@@ -37,7 +37,7 @@ every_matcher = pytest.mark.parametrize("name", MATCHERS)
 def holds(expression: Expression, event: Mapping[str, Any]) -> bool:
     """Whether an event satisfies an expression, by the slow twin."""
     flat = {n: [*v] if isinstance(v, tuple) else [v] for n, v in Event(event).items()}
-    return oracle.holds(expression, flat)
+    return oracle.holds(expression, flat, event)
 
 
 def filled(name: str, expressions: list[Expression], bound: int = 4096) -> Matcher:

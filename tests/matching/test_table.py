@@ -13,8 +13,9 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
-from tidings.matching import filing
+from tidings.matching import filing, kernels
 from tidings.matching import table as table_module
+from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
 subscription_sets = st.lists(strategies.expressions(size=4), min_size=1, max_size=12)
@@ -34,6 +35,35 @@ def test_the_table_equals_the_slow_twin(
     for event in events:
         expected = [n for n, e in enumerate(expressions) if oracle.holds(e, laid_out(event))]
         assert sorted(table.match(event)) == expected
+
+
+@given(
+    subscription_sets,
+    st.lists(strategies.flat_events, min_size=1, max_size=4),
+    st.lists(strategies.flat_events, max_size=8),
+)
+def test_statistics_change_the_index_and_never_the_answer(
+    expressions: list[Expression], events: list[dict[str, Any]], sample: list[dict[str, Any]]
+) -> None:
+    pairs = [(number, Predicate(e)) for number, e in enumerate(expressions)]
+    table, told = Table(pairs), Table(pairs, statistics=statistics_of(sample))
+    for event in events:
+        assert sorted(told.match(event)) == sorted(table.match(event))
+
+
+def test_statistics_choose_the_constraint_that_few_events_satisfy() -> None:
+    # By the filters `common` looks selective: it has more values than `rare`.
+    pairs = [(n, parse(f"common = {n % 50} and rare = 'r{n % 5}'")) for n in range(1000)]
+    events = [{"common": n % 50, "rare": f"r{n}"} for n in range(500)]
+    filed = {}
+    for name, statistics in (("filters", None), ("events", statistics_of(events))):
+        table = Table(pairs, statistics=statistics)
+        whole = table._segments[0].plan.whole
+        begin, end = whole[2 * kernels.NUMBER_PLACE : 2 * kernels.NUMBER_PLACE + 2]
+        filed[name] = "common" if begin < end else "rare"
+        for event in events[:60]:
+            assert sorted(table.match(event)) == [n for n, p in pairs if p.matches(event)]
+    assert filed == {"filters": "common", "events": "rare"}
 
 
 column_events = st.lists(

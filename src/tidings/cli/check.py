@@ -40,6 +40,10 @@ def check(
             help="The format, where the name does not tell (.csv, .jsonl, .ndjson, .txt)."
         ),
     ] = None,
+    dialect: Annotated[
+        str,
+        typer.Option(help="The dialect of predicates for which a file names none (see docs)."),
+    ] = "tidings",
     as_json: Annotated[
         bool,
         typer.Option(
@@ -53,7 +57,8 @@ def check(
     """Check files of subscriptions, and show what is wrong with each bad one.
 
     Files are CSV with the columns id and predicate, JSON lines with these fields, or text with an
-    id and a predicate on a line; each may be compressed (.gz). Ids must differ within a file.
+    id and a predicate on a line; each may be compressed (.gz). Ids must differ within a file. A
+    column or field dialect names the dialect of a predicate that is not in our own.
 
     Exits with 0 if all are good, 1 if any is bad, 2 if a file cannot be read.
 
@@ -66,7 +71,7 @@ def check(
     unreadable = 0
     try:
         for file in files:
-            unreadable += not _check_file(file, format, report)
+            unreadable += not _check_file(file, format, dialect, report)
     except KeyboardInterrupt:
         report.progress.hide()
         complain(f"interrupted after {report.counts.subscriptions} subscriptions")
@@ -77,16 +82,19 @@ def check(
     return 2 if unreadable else 1 if report.counts.bad else 0
 
 
-def _check_file(file: str, format: Format | None, report: _Report) -> bool:
+def _check_file(file: str, format: Format | None, dialect: str, report: _Report) -> bool:
     """Check one file; whether it could be read."""
+    from tidings.language.dialects import DIALECTS
     from tidings.language.explanation import printable
     from tidings.language.subscriptions import SubscriptionFileError, read_subscriptions
 
     if file == "-" and format is None:
         raise typer.BadParameter("standard input has no name to tell its format: say --format")
+    if dialect not in DIALECTS:
+        raise typer.BadParameter(f"expected a dialect ({', '.join(DIALECTS)}), found {dialect!r}")
     source: Any = sys.stdin.buffer if file == "-" else file
     try:
-        with closing(read_subscriptions(source, format)) as subscriptions:  # type: ignore[type-var]
+        with closing(read_subscriptions(source, format, dialect)) as subscriptions:  # type: ignore[type-var]
             report.take(file, subscriptions)
     except SubscriptionFileError as error:
         report.progress.hide()

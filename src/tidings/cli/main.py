@@ -17,10 +17,14 @@ import typer
 from tidings.cli.check import check
 from tidings.cli.explain import explain
 from tidings.cli.terminal import OutputClosed, complain, write
+from tidings.cli.translate import translate
 
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 OUTPUT_CLOSED = 141
 BUG = 70  # EX_SOFTWARE of sysexits
+# Packages that not all need, and what brings them.
+EXTRAS = {"networkx": "lab", "scipy": "lab"}
+EXTRAS |= dict.fromkeys(("prometheus_client", "starlette", "uvicorn"), "live")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -53,6 +57,7 @@ def tidings(
 
 app.command()(check)
 app.command()(explain)
+app.command()(translate)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,6 +98,10 @@ def _report(error: Exception) -> int:
         return 2
     if isinstance(error, OSError):
         complain(f"tidings: {printable(str(error))} (--debug shows where)")
+        return 2
+    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
+        extra = EXTRAS[error.name]
+        complain(f"tidings: this needs {error.name}: pip install 'tidings[{extra}]' brings it")
         return 2
     summary = " ".join(f"{type(error).__name__}: {error}".split())
     complain(f"tidings: a bug of Tidings: {printable(summary)} (tidings --debug shows the trace)")

@@ -7,7 +7,8 @@ element that differs while `not x = 5` asks that none equals.
 
 What must live here: what each operator means on one value (`TESTS`), and the one-constraint
 rewriting to simpler operators (`simplify`). What several constraints mean together is not known
-here.
+here. One operator is about no attribute but about the whole event: `holds`, a test of another
+dialect that our operators cannot say (`dialects`), opaque to all but `check`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from tidings.language import wildcard
-from tidings.language.event import SCALARS, Scalar, lookup
+from tidings.language.dialects import DIALECTS
+from tidings.language.event import SCALARS, Event, Scalar, lookup
 from tidings.language.folding import caseless, fold
 
 INT_MIN: Final = -(2**63)
@@ -33,12 +35,12 @@ class Constraint(NamedTuple):
 
     An operand of type number may be integer or real; that of `in` is a sorted tuple without
     repetition, that of `between` a pair, that of `exists` None, that of `like` a pattern with
-    backslash escapes.
+    backslash escapes, that of `holds` the name of a dialect and a text in it, and its name is "".
     """
 
     name: str
     operator: str
-    type: str  # "number", "int", "real", "string", "bool", or "any" (exists)
+    type: str  # "number", "int", "real", "string", "bool", or "any" (exists, holds)
     negated: bool
     operand: Operand
 
@@ -132,6 +134,8 @@ def value_test(constraint: Constraint) -> Test:
 
 def check(constraint: Constraint) -> Check:
     """The test on an event: a plain mapping or an `Event`."""
+    if constraint.operator == "holds":
+        return _whole_check(constraint)
     name = constraint.name
     accepts = ACCEPTS[constraint.type]
     test = TESTS[constraint.operator](constraint.operand)
@@ -154,6 +158,30 @@ def check(constraint: Constraint) -> Check:
         return not wanted
 
     return holds
+
+
+def _whole_check(constraint: Constraint) -> Check:
+    """The test of a dialect on the event as it came."""
+    dialect, text = residual(constraint)
+    test = DIALECTS[dialect].test(text)
+    wanted = not constraint.negated
+    return lambda event: test(event.source if type(event) is Event else event) is wanted
+
+
+def residual(constraint: Constraint) -> tuple[str, str]:
+    """The dialect of a constraint by `holds`, and the text in it."""
+    assert isinstance(constraint.operand, tuple)
+    dialect, text = constraint.operand
+    return str(dialect), str(text)
+
+
+def names_asked(constraint: Constraint) -> frozenset[str]:
+    """The attributes that a constraint looks at; the empty name means the whole event."""
+    if constraint.operator != "holds":
+        return frozenset({constraint.name})
+    dialect, text = residual(constraint)
+    names = DIALECTS[dialect].names(text)
+    return frozenset({""}) if names is None else names
 
 
 def simplify(constraint: Constraint) -> Constraint | None:

@@ -1,5 +1,7 @@
 """Subscriptions in CSV: a header with the columns `id` and `predicate`, in any order among others.
 
+A column `dialect` names the dialect of each predicate; empty, it is that of the file.
+
 Every record has as many fields as the header, and may span lines within quotes (RFC 4180); empty
 lines are skipped.
 
@@ -136,14 +138,15 @@ class Rows:
 def read(lines: Lines) -> Iterator[Record | BadLine]:
     """The subscriptions of a CSV file."""
     rows = iter(Rows(lines))
-    width, id_at, predicate_at = _read_header(next(rows, None))
+    width, id_at, predicate_at, dialect_at = _read_header(next(rows, None))
     for row in rows:
         if isinstance(row, BadLine):
             yield row
             continue
         line, raw, fields, _ = row
         if len(fields) == width:
-            yield line, fields[id_at], fields[predicate_at], (row, predicate_at)
+            dialect = None if dialect_at is None else fields[dialect_at].strip() or None
+            yield line, fields[id_at], fields[predicate_at], dialect, (row, predicate_at)
             continue
         expected = f"{width} fields like the header"
         if len(fields) > width:
@@ -151,8 +154,8 @@ def read(lines: Lines) -> Iterator[Record | BadLine]:
         yield BadLine(line, raw, expected, str(len(fields)))
 
 
-def _read_header(header: _Row | BadLine | None) -> tuple[int, int, int]:
-    """How many fields a record has, and which of them are the id and the predicate."""
+def _read_header(header: _Row | BadLine | None) -> tuple[int, int, int, int | None]:
+    """How many fields a record has, and which of them are the id, the predicate, the dialect."""
     expected = "a CSV header with the columns id and predicate, once each"
     if header is None:
         raise UnreadableFile(expected, "an empty file")
@@ -160,11 +163,12 @@ def _read_header(header: _Row | BadLine | None) -> tuple[int, int, int]:
         found = f"a first line that is none (expected {header.expected}, found {header.found})"
         raise UnreadableFile(expected, found)
     names = [field.strip() for field in header[2]]
-    if names.count("id") != 1 or names.count("predicate") != 1:
+    if names.count("id") != 1 or names.count("predicate") != 1 or names.count("dialect") > 1:
         shown = ", ".join(map(repr, names))
         shown = shown if len(shown) <= 200 else shown[:199] + "…"
         raise UnreadableFile(expected, f"the columns {shown}")
-    return len(names), names.index("id"), names.index("predicate")
+    dialect_at = names.index("dialect") if "dialect" in names else None
+    return len(names), names.index("id"), names.index("predicate"), dialect_at
 
 
 def column(origin: tuple[_Row, int], error: PredicateError) -> int | None:

@@ -1,8 +1,9 @@
 """What can go wrong at the hands of a user, one class for each kind of mistake.
 
 `PredicateError` is a mistake in a predicate's text, `NormalFormError` a predicate that is fine but
-too large for the operation asked of it, `EventError` an event that is not one. All are
-`ValueError`s. `caret` draws the place of a mistake, in whatever text it stands.
+too large for the operation asked of it, `TranslationError` one that another dialect cannot say,
+`EventError` an event that is not one. All are `ValueError`s. `caret` draws the place of a mistake,
+in whatever text it stands.
 """
 
 from __future__ import annotations
@@ -63,6 +64,24 @@ class NormalFormError(ValueError):
     def __reduce__(self) -> tuple[type[NormalFormError], tuple[int]]:
         """Rebuild from the bound."""
         return NormalFormError, (self.max_filters,)
+
+
+class TranslationError(ValueError):
+    """A predicate, or a part of one, that the dialect asked for cannot say.
+
+    `dialect` names it, `part` is what it cannot say, in our text form, and `reason` why.
+    """
+
+    def __init__(self, dialect: str, part: str, reason: str) -> None:
+        self.dialect = dialect
+        self.part = part
+        self.reason = reason
+        shown = part if len(part) <= 200 else part[:199] + "…"
+        super().__init__(f"{dialect} cannot say {shown}: {reason}")
+
+    def __reduce__(self) -> tuple[type[TranslationError], tuple[str, str, str]]:
+        """Rebuild from the facts."""
+        return TranslationError, (self.dialect, self.part, self.reason)
 
 
 class EventError(ValueError):

@@ -27,21 +27,25 @@ class Event(dict[str, Any]):
     """An event laid flat: dotted name to a scalar, or to a tuple of them where there are several.
 
     Build one where many predicates meet the same event; a plain mapping works everywhere too and is
-    looked up as needed. JSON text or bytes are decoded.
+    looked up as needed. JSON text or bytes are decoded. `source` is the event as it came, nested,
+    for those who must tell null from absent or one record of a list from the next.
 
     >>> Event({"class": "alert", "host": {"name": "web-1", "tags": ["a", "b"], "rack": None}})
     Event({'class': 'alert', 'host.name': 'web-1', 'host.tags': ('a', 'b')})
     """
 
-    __slots__ = ()
+    __slots__ = ("source",)
 
     def __init__(self, source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> None:
         super().__init__()
+        self.source: Mapping[str, Any]
         if isinstance(source, Event):
             self.update(source)
+            self.source = source.source
             return
         found: dict[str, list[Scalar]] = {}
-        _flatten(read(source), "", found, 0)
+        self.source = read(source)
+        _flatten(self.source, "", found, 0)
         for name, values in found.items():
             self[name] = values[0] if len(values) == 1 else tuple(values)
 
@@ -112,7 +116,7 @@ def _follow(
             _follow(record, rest[dot + 1 :], name, found, depth + 1)
         dot = rest.find(".", dot + 1)
     found.extend(
-        _scalar(value, name)
+        scalar(value, name)
         for value in _elements(event.get(rest), name, depth)
         if not isinstance(value, Mapping)
     )
@@ -153,10 +157,10 @@ def _flatten(
             if isinstance(element, Mapping):
                 _flatten(element, name + ".", found, depth + 1)
             else:
-                found.setdefault(name, []).append(_scalar(element, name))
+                found.setdefault(name, []).append(scalar(element, name))
 
 
-def _scalar(value: Any, name: str) -> Scalar:
+def scalar(value: Any, name: str) -> Scalar:
     """One value as one of the four scalar types, or an error that names the attribute."""
     if type(value) in SCALARS:
         return value  # type: ignore[no-any-return]

@@ -17,7 +17,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 from unicodedata import category
 
-from tidings.language.constraint import ACCEPTS, MINDING_CASE, Constraint, check, value_test
+from tidings.language.constraint import (
+    ACCEPTS,
+    MINDING_CASE,
+    Constraint,
+    check,
+    residual,
+    value_test,
+)
 from tidings.language.errors import EventError, NormalFormError
 from tidings.language.event import MAX_EVENT_DEPTH, Scalar, lookup, read
 from tidings.language.expression import And, Expression, Not, Or
@@ -220,6 +227,8 @@ class _Examiner:
 
     def finding(self, constraint: Constraint) -> Finding:
         holds = self.holds(constraint)
+        if constraint.operator == "holds":
+            return Finding(constraint, holds, _whole_words(constraint, holds))
         try:
             values = lookup(self.event, constraint.name)
         except EventError as error:
@@ -346,6 +355,16 @@ _KINDS: Final[dict[type, str]] = {
     float: "the real",
     bool: "the boolean",
 }
+
+
+def _whole_words(constraint: Constraint, holds: bool | None) -> str:
+    """What a test of another dialect says to an event."""
+    dialect, _ = residual(constraint)
+    if holds is None:
+        return f"the event has a value that {dialect} does not know"
+    return (
+        f"the test of {dialect} {'holds' if holds is not constraint.negated else 'does not hold'}"
+    )
 
 
 def _words(constraint: Constraint, values: list[Scalar]) -> str:

@@ -1,16 +1,18 @@
 """Subscriptions in JSON lines: on each `{"id": …, "predicate": "…"}`, perhaps among other fields.
 
-The id is text or an integer, and `7` is another id than `"7"`. Empty lines are skipped.
+The id is text or an integer, and `7` is another id than `"7"`. Empty lines are skipped. A field
+`dialect` names the dialect of the predicate; of one that is JSON itself, the predicate may be an
+object instead of a text.
 
-A line is decoded straight into the two fields; only one for which that fails is decoded a second
-time, to say what is wrong with it.
+A line is decoded straight into the fields; only one for which that fails is decoded a second time,
+to find an object for its predicate or to say what is wrong with it.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 from tidings.language.errors import PredicateError
 from tidings.language.json_errors import json_position, json_reason
@@ -38,19 +40,31 @@ def read(lines: Lines) -> Iterator[Record | BadLine]:
     class Row(msgspec.Struct):
         id: Id
         predicate: str
+        dialect: str | None = None
 
+    pattern_row: Any = msgspec.defstruct(
+        "PatternRow", [("id", Id), ("predicate", msgspec.Raw), ("dialect", str | None, None)]
+    )
     decode = msgspec.json.Decoder(Row).decode
+    decode_pattern = msgspec.json.Decoder(pattern_row).decode
     for raw in lines:
         try:
             row = decode(raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
-            if raw.strip():
+            try:
+                pattern = decode_pattern(raw)
+                text = bytes(pattern.predicate).decode()
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                text = ""
+            if text.startswith("{") and len(raw) <= lines.max_bytes:
+                yield lines.number, pattern.id, text, pattern.dialect, raw
+            elif raw.strip():
                 yield _bad_line(lines, raw)
             continue
         if len(raw) > lines.max_bytes:  # and white space from where it was cut
             yield _bad_line(lines, raw)
             continue
-        yield lines.number, row.id, row.predicate, raw
+        yield lines.number, row.id, row.predicate, row.dialect, raw
 
 
 def _bad_line(lines: Lines, raw: bytes) -> BadLine:
@@ -80,8 +94,10 @@ def _bad_line(lines: Lines, raw: bytes) -> BadLine:
         return BadLine(number, raw, f'a field "{missing}"', "none", id=id)
     if id is None:
         wanted, kind = 'text or an integer as "id"', _KINDS[type(value["id"])]
-    else:
+    elif type(value["predicate"]) not in (str, dict):
         wanted, kind = 'text as "predicate"', _KINDS[type(value["predicate"])]
+    else:
+        wanted, kind = 'text as "dialect"', _KINDS[type(value.get("dialect"))]
     return BadLine(number, raw, wanted, kind, id=id)
 
 
@@ -89,6 +105,8 @@ def column(raw: bytes, error: PredicateError) -> int | None:
     """Where in its line a mistake in a predicate stands; None where that cannot be told."""
     line = raw.decode()
     written = list(_PREDICATE.finditer(line))
+    if not written and line.count(error.text) == 1:  # an object
+        return line.index(error.text) + error.position + 1
     if len(written) != 1:
         return None
     characters = _CHARACTER.findall(written[0][1])

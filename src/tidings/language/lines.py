@@ -27,8 +27,9 @@ _GZIP: Final = b"\x1f\x8b"  # no text in UTF-8 begins like this
 Id = str | int
 Source = str | os.PathLike[str] | BinaryIO
 
-# Line of the file, id, predicate, and whatever the format needs to find the place of a mistake.
-Record = tuple[int, Id, str, Any]
+# Line of the file, id, predicate, its dialect where one is named, and whatever the format needs to
+# find the place of a mistake.
+Record = tuple[int, Id, str, str | None, Any]
 
 
 @dataclass(frozen=True, slots=True)

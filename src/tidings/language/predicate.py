@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tidings.language import expression as ex
 from tidings.language import text as tx
 from tidings.language.constraint import Check, Constraint, simplify
+from tidings.language.dialects import dialect_named
 from tidings.language.errors import NormalFormError, PredicateError
 from tidings.language.event import read
 from tidings.language.filter import Filter, normalise
@@ -177,12 +178,20 @@ class Predicate:
         return parse, (str(self), self.max_filters)
 
 
-def parse(text: str, max_filters: int = MAX_FILTERS) -> Predicate:
+def parse(
+    text: str | Mapping[str, Any], max_filters: int = MAX_FILTERS, dialect: str = "tidings"
+) -> Predicate:
     """The predicate that a text writes; `PredicateError` says where it does not.
 
-    `max_filters` bounds the normal form; past it the predicate only matches.
+    `max_filters` bounds the normal form; past it the predicate only matches. `dialect` is that of
+    the text, a row of `DIALECTS`; the patterns of EventBridge may also be given as mappings.
+
+    >>> parse({"severity": [{"numeric": [">=", 2, "<=", 5]}]}, dialect="eventbridge")
+    parse('severity between 2 and 5')
     """
-    return Predicate(tx.read(text), max_filters)
+    if dialect == "tidings":
+        return Predicate(tx.read(text), max_filters)  # type: ignore[arg-type]
+    return Predicate(dialect_named(dialect).read(text), max_filters)
 
 
 def normal_forms(predicates: Sequence[Predicate]) -> list[tuple[Filter, ...]]:

@@ -76,6 +76,10 @@ class Coverings:
 
     def find(self, filter: Filter, but: int = -1) -> int | None:
         """The number of a filter, not dropped and not `but`, that covers the one given."""
+        return next(self.every(filter, but), None)
+
+    def every(self, filter: Filter, but: int = -1) -> Iterator[int]:
+        """The numbers of all filters, not dropped and not `but`, that cover the one given."""
         grouped = by_name(filter)
         rank = self.rank
         names = sorted((name for name in grouped if name in rank), key=rank.__getitem__)
@@ -88,7 +92,7 @@ class Coverings:
                 continue
             for number in node.ends:
                 if number != but and not self.dropped[number]:
-                    return number
+                    yield number
             # From the step that led here on: a filter may ask several things of one attribute.
             for place in range(max(start - 1, 0), len(steps)):
                 same = grouped[steps[place]]
@@ -97,7 +101,6 @@ class Coverings:
                 else:
                     children = self._others(node, steps[place], same)
                 pending.extend((child, place + 1) for child in children)
-        return None
 
     def _equalities(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
         """Where to go on from a node by an equality that these constraints imply."""

@@ -57,7 +57,12 @@ def surely_empty(
 
     Names and negations of the constraints do not count here, only their sets. Without `thorough`,
     patterns are compared only as far as that is cheap.
+
+    Tests of other dialects (`holds`) are about the whole event, and each is a fact of its own: none
+    follows from others, and any may hold together.
     """
+    if accepted and accepted[0].operator == "holds":  # then all are, as all have one name
+        return any(yes.operand == no.operand for yes in accepted for no in refused)
     kinds = ACCEPTS["any"]
     for constraint in accepted:
         kinds &= ACCEPTS[constraint.type]
@@ -81,6 +86,8 @@ def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
         and part.type == whole.type
     ):
         return True
+    if part.operator == "holds":
+        return False
     if part.operator in _LISTS or whole.operator in _LISTS:  # large, so not kept in the cache
         return surely_empty((part,), (whole,), thorough)
     if part.type == whole.type and part.type in ("number", "string"):

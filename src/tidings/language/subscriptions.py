@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.language import csv_rows, json_rows, text_rows
 from tidings.language.constraint import INT_MAX, INT_MIN
+from tidings.language.dialects import DIALECTS, dialect_named
 from tidings.language.errors import PredicateError
 from tidings.language.lines import BadLine, Id, Lines, Record, Source, UnreadableFile, opened
 from tidings.language.predicate import Predicate, parse
@@ -73,13 +74,15 @@ class SubscriptionFileError(ValueError):
 
 
 def read_subscriptions(
-    source: Source, format: str | None = None
+    source: Source, format: str | None = None, dialect: str = "tidings"
 ) -> Iterator[Subscription | BadSubscription]:
     """The subscriptions of a file or of a stream of bytes, one by one.
 
     `format` is `csv`, `jsonl` or `text`; a file's name tells it too: `.csv`, `.jsonl` or `.ndjson`,
     `.txt`. Compressed content (`.csv.gz`) is noticed by itself. The file is opened when the first
     subscription is asked for, and closed after the last; a stream is left open.
+
+    `dialect` is that of predicates for which the file names none, in a column or field `dialect`.
 
     - `csv`: a header with the columns `id` and `predicate`, in any order among others. Every record
       has as many fields as the header; empty lines are skipped.
@@ -96,15 +99,16 @@ def read_subscriptions(
     """
     file = _name_of(source)
     form = _format_of(file, format)
+    dialect_named(dialect)
     try:
         with opened(source) as lines:
-            yield from _judged(file, form, form.read(lines))
+            yield from _judged(file, form, form.read(lines), dialect)
     except UnreadableFile as error:
         raise SubscriptionFileError(file, error.expected, error.found) from error.__cause__
 
 
 def _judged(
-    file: str, form: _Format, records: Iterable[Record | BadLine]
+    file: str, form: _Format, records: Iterable[Record | BadLine], default: str
 ) -> Iterator[Subscription | BadSubscription]:
     """What a format has read, with ids and predicates looked at."""
     lines_by_id: dict[Id, int] = {}
@@ -112,19 +116,21 @@ def _judged(
         if isinstance(record, BadLine):
             yield _bad_subscription(file, record)
             continue
-        line, id, text, origin = record
+        line, id, text, dialect, origin = record
         fault = _id_fault(id)
         if fault is None:
             first = lines_by_id.setdefault(id, line)
             if first != line:
                 shown = _shorten(repr(id), 80)
                 fault = "an id used once", f"{shown} a second time (first on line {first})"
+        if fault is None and dialect is not None and dialect not in DIALECTS:
+            fault = f"a dialect ({', '.join(DIALECTS)})", _shorten(repr(dialect), 80)
         if fault is not None:
             shown_id = None if id == "" else _cut_id(id)
             yield BadSubscription(file, line, None, shown_id, *fault, _kept(text))
             continue
         try:
-            predicate = parse(text)
+            predicate = parse(text, dialect=dialect or default)
         except PredicateError as error:
             column = form.column(origin, error)
             expected, found = error.expected, error.found

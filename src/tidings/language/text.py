@@ -23,7 +23,9 @@ from tidings.language.constraint import (
     TEXT_ONLY,
     Constraint,
     Operand,
+    residual,
 )
+from tidings.language.dialects import DIALECTS
 from tidings.language.errors import PredicateError
 from tidings.language.event import Scalar
 from tidings.language.expression import (
@@ -85,6 +87,7 @@ _QUOTED_NAME: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"')
 _OPERATOR: Final = re.compile(rf"[iI]?(?:{_SYMBOLS})")
 _TEXT: Final = re.compile(r"'([^']*(?:''[^']*)*)'")
 _NUMERAL: Final = re.compile(_NUMBER)
+_RESIDUAL: Final = re.compile(r"\s*([^\W\d]\w*)\s*\(")
 
 _OPERATORS_EXPECTED: Final = (
     "an operator (= != < <= > >= between in prefix suffix contains like matches is)"
@@ -171,6 +174,9 @@ class _Reader:
             return NEVER
         if self.takes("exists"):
             return self.presence()
+        test = _RESIDUAL.match(self.text, self.position)
+        if test is not None and test[1].lower() not in KEYWORDS:
+            return self.residual(test[1], test.end())
         return self.comparison()
 
     # Constraints
@@ -207,6 +213,26 @@ class _Reader:
         self.position = head.end()
         expression = self.worded(None, intern(head[1]), head[3].lower())
         return expression if head[2] is None else negate(expression)
+
+    def residual(self, dialect: str, after: int) -> Expression:
+        """A test of another dialect, of which the name and a parenthesis are seen."""
+        self.space()
+        row = DIALECTS.get(dialect)
+        if row is None or not row.tests:
+            known = ", ".join(name for name, row in DIALECTS.items() if row.tests)
+            self.fail(f"{_OPERATORS_EXPECTED} or a dialect with tests ({known})", f"{dialect!r} (")
+        self.position = after
+        start = self.space()
+        text, _ = self.literal("string", "holds")
+        assert isinstance(text, str)
+        try:
+            row.test(text)
+        except PredicateError as error:
+            self.position = start
+            self.fail(f"a test of {dialect}", f"one that is wrong ({error.summary})")
+        if not self.takes_symbol(")"):
+            self.fail(")")
+        return Constraint("", "holds", "any", False, (dialect, text))
 
     def presence(self) -> Expression:
         parenthesis = self.takes_symbol("(")
@@ -505,6 +531,9 @@ def write_constraint(constraint: Constraint) -> str:
     """The canonical text of one constraint."""
     name, operator, kind, negated, operand = constraint
     head = "not " if negated else ""
+    if operator == "holds":
+        dialect, text = residual(constraint)
+        return f"{head}{dialect}({write_value(text)})"
     if operator == "exists":
         return f"{head}exists {'' if kind == 'any' else kind + ' '}{write_name(name)}"
     if kind in ("int", "real"):

@@ -22,7 +22,7 @@ def read(lines: Lines) -> Iterator[Record | BadLine]:
         if not parts or parts[0][0] == "#":
             continue
         if len(parts) == 2:
-            yield lines.number, parts[0], parts[1].rstrip(), text
+            yield lines.number, parts[0], parts[1].rstrip(), None, text
         else:
             expected = "an id, white space and a predicate"
             yield BadLine(lines.number, raw, expected, "one word", id=parts[0])

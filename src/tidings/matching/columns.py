@@ -7,7 +7,7 @@ of all columns are then put in the order of the rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -44,11 +44,20 @@ class Rows(NamedTuple):
 
 def entries_of_batch(batch: Batch, plan: Plan) -> Rows:
     """All that the subscriptions of a plan mention, as entries."""
-    wanted = {name for name in plan.names if "\0" not in name} | set(plan.folded)
+    return entries_of_leaves(leaves_of(batch, names_in(plan)), plan, batch.num_rows)
+
+
+def names_in(plan: Plan) -> set[str]:
+    """The attributes that the subscriptions of a plan mention."""
+    return {name for name in plan.names if name and "\0" not in name} | set(plan.folded)
+
+
+def entries_of_leaves(found_leaves: Iterable[Leaf], plan: Plan, count: int) -> Rows:
+    """The entries of so many rows, whose values are given attribute by attribute."""
     leaves: dict[str, list[Leaf]] = {}
-    for leaf in leaves_of(batch, wanted):
+    for leaf in found_leaves:
         leaves.setdefault(leaf.name, []).append(leaf)
-    columns = _Columns(plan, batch.num_rows)
+    columns = _Columns(plan, count)
     for name, found in leaves.items():
         if name in plan.names:
             columns.take(found, plan.names[name])

@@ -20,9 +20,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from tidings.language.constraint import names_asked
 from tidings.language.errors import EventError, NormalFormError
-from tidings.language.event import read
-from tidings.language.expression import constraints
+from tidings.language.event import SCALARS, read
+from tidings.language.expression import Expression, constraints
 from tidings.language.predicate import Predicate
 
 Id = str | int
@@ -89,7 +90,7 @@ def match_rows(
     """The pairs of a batch by matching row after row."""
     rows: list[int] = []
     ids: list[Id] = []
-    names = None if json is not None else names_of(subscriptions.values())
+    names = None if json is not None else names_of(p.expression for p in subscriptions.values())
     for row, event in enumerate(events_of(batch, names, json)):
         found = match(event)
         rows.extend(repeat(row, len(found)))
@@ -117,9 +118,9 @@ def all_integers(ids: Iterable[Id]) -> bool:
     return bool(fits) and all(fits)
 
 
-def names_of(predicates: Iterable[Predicate]) -> set[str]:
-    """The attributes that predicates ask about."""
-    return {c.name for predicate in predicates for c in constraints(predicate.expression)}
+def names_of(expressions: Iterable[Expression]) -> set[str]:
+    """The attributes that expressions ask about; the empty name among them means all there are."""
+    return {name for e in expressions for c in constraints(e) for name in names_asked(c)}
 
 
 def events_of(
@@ -127,10 +128,12 @@ def events_of(
 ) -> Iterator[Mapping[str, Any]]:
     """The rows of a batch as events, one by one.
 
-    With `names`, the attributes asked about, only the columns that hold them are read, and
-    `EventError` says which of them has a type that the language does not know; without, such a
-    value is found when it is looked at. With `json` the events are read from that column's text; a
-    null there is an event without attributes.
+    With `names`, the attributes asked about, only the columns that hold them are read (all, if the
+    empty name is among them), and `EventError` says which of them has a type that the language does
+    not know; without, such a value is found when it is looked at. A null is left out: every row of
+    a column has something there, so it can only mean that the attribute is absent. With `json` the
+    events are read from that column's text, nulls and all; a row without text is an event without
+    attributes.
     """
     if json is not None:
         yield from _json_events(batch, json)
@@ -140,7 +143,7 @@ def events_of(
     if repeated:
         raise EventError(f"two columns are named {repeated[0]!r}")
     if names is not None:
-        kept = [field for field in schema if _below(field.name, names)]
+        kept = [field for field in schema if "" in names or _below(field.name, names)]
         for field in kept:
             check_column(field, names)
         if not kept:
@@ -148,7 +151,52 @@ def events_of(
             return
         batch = batch.select([field.name for field in kept])
     for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
-        yield from part.to_pylist(maps_as_pydicts="lossy")
+        if names is not None and "" not in names:
+            columns = zip(part.schema.names, part.columns, strict=True)
+            pruned = [_pruned(column, _below(name, names)) for name, column in columns]
+            part = pa.RecordBatch.from_arrays(pruned, part.schema.names)
+        yield from map(_without_nulls, part.to_pylist(maps_as_pydicts="lossy"))
+
+
+def _pruned(column: pa.Array, asked: set[str]) -> pa.Array:
+    """A column whose records have only the fields that something is asked of."""
+    kind = column.type
+    if not pa.types.is_struct(kind) or "" in asked:
+        return column
+    kept = [(f, below) for f, field in enumerate(kind) if (below := _below(field.name, asked))]
+    if not kept:
+        return pa.nulls(len(column))
+    fields = column.flatten()
+    return pa.StructArray.from_arrays(
+        [_pruned(fields[f], below) for f, below in kept],
+        [kind.field(f).name for f, _ in kept],
+        mask=column.is_null() if column.null_count else None,
+    )
+
+
+def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
+    """A record without its nulls, nor those of records and lists within."""
+    kept = {name: value for name, value in record.items() if value is not None}
+    for name, value in kept.items():
+        if type(value) is dict:
+            kept[name] = _without_nulls(value)
+        elif type(value) is list:
+            kept[name] = _without_null_elements(value)
+    return kept
+
+
+def _without_null_elements(values: list[Any]) -> list[Any]:
+    if values and type(values[0]) in SCALARS and None not in values:  # of one type, as in Arrow
+        return values
+    return [
+        _without_nulls(value)
+        if type(value) is dict
+        else _without_null_elements(value)
+        if type(value) is list
+        else value
+        for value in values
+        if value is not None
+    ]
 
 
 def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:

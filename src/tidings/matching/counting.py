@@ -8,10 +8,10 @@ filters are skipped from then on. With `rounds`, subscriptions that need an attr
 event has not are skipped from the start (4.3). The compiled part is `counting_kernels`.
 
 Beyond the paper: the index also holds `<=`, `>=`, `!=`, `exists` and the types int and real. Any
-other constraint (`between`, `in`, `like`, `matches`, without regard to case, negated) is asked once
-an event in Python and counted like the rest; a predicate past the bound of the normal form is asked
-as a whole; one of whose filters is empty is always satisfied. As in the paper, changes rebuild the
-table as a whole, here at the next match. One thread at a time.
+other constraint (`between`, `in`, `like`, `matches`, without regard to case, negated, a test of
+another dialect) is asked once an event in Python and counted like the rest; a predicate past the
+bound of the normal form is asked as a whole; one of whose filters is empty is always satisfied.
+As in the paper, changes rebuild the table as a whole, here at the next match. One thread at a time.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Others(NamedTuple):
 
     plain: dict[str, list[Question]]  # can hold only where the attribute is present
     negated: dict[str, list[Question]]  # hold where it is absent
+    whole: list[Question]  # are about the whole event
 
 
 class Table(NamedTuple):
@@ -149,6 +150,17 @@ class Counting:
 
     def stats(self) -> Stats:
         return stats_of(self.subscriptions.values(), self.table.bytes)
+
+    def with_rounds(self, rounds: int) -> Counting:
+        """The same subscriptions with no more rounds than here; they share the index."""
+        if not 0 <= rounds <= self.rounds:
+            raise ValueError(f"expected at most the {self.rounds} rounds built, found {rounds}")
+        other = Counting(rounds=rounds)
+        other.subscriptions = self.subscriptions
+        table = self.table
+        rows = ck.Selectivity(*(column[:rounds] for column in table.selectivity))
+        other._table = table._replace(selectivity=rows)
+        return other
 
     def excluded(self, event: EventLike) -> int:
         """How many subscriptions the rounds of the selectivity table exclude for an event."""
@@ -244,6 +256,7 @@ def _satisfied(others: Others, event: Mapping[str, Any]) -> list[int]:
     for name, questions in others.negated.items():
         absent = event.get(name) is None
         numbers += (n for n, holds in questions if absent or holds(event))
+    numbers += (n for n, holds in others.whole if holds(event))
     return numbers
 
 
@@ -298,16 +311,21 @@ def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
     beside: list[tuple[int, Constraint]] = []
     for constraint, number in interned.items():
         attribute = names.setdefault(constraint.name, len(names))
-        attributes[number] = -1 if constraint.negated else attribute
+        needed = not constraint.negated and constraint.operator != "holds"
+        attributes[number] = attribute if needed else -1
         if not _file(constraint, number, attribute, slots):
             beside.append((number, constraint))
 
     index, renumber = _build_index(slots, beside, len(names))
     attributes[renumber] = attributes.copy()
-    others = Others({}, {})
+    others = Others({}, {}, [])
     for number, constraint in beside:
+        question = (int(renumber[number]), check(constraint))
+        if constraint.operator == "holds":
+            others.whole.append(question)
+            continue
         group = others.negated if constraint.negated else others.plain
-        group.setdefault(constraint.name, []).append((int(renumber[number]), check(constraint)))
+        group.setdefault(constraint.name, []).append(question)
     listed = Filters(
         renumber[np.array(constraints, np.int32)],
         np.array(ends, np.int32),

@@ -11,7 +11,7 @@ lacks, is not even reached here, since every filter is filed under its rarest co
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from tidings.matching import contract
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.segment import Segment
 from tidings.matching.table import PLAIN_TYPES
+
+if TYPE_CHECKING:
+    from tidings.matching.statistics import Statistics
 
 
 class ForwardingTable:
@@ -34,7 +37,10 @@ class ForwardingTable:
     """
 
     def __init__(
-        self, interfaces: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]]
+        self,
+        interfaces: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]],
+        *,
+        statistics: Statistics | None = None,
     ) -> None:
         pairs = interfaces.items() if isinstance(interfaces, Mapping) else interfaces
         compiled: dict[Id, Predicate] = {}
@@ -44,7 +50,7 @@ class ForwardingTable:
             compiled[interface] = parse(predicate) if isinstance(predicate, str) else predicate
         self.interfaces = list(compiled)
         self._numbers = {interface: number for number, interface in enumerate(compiled)}
-        self._segment = Segment.of(list(compiled.items()), absorb=True)
+        self._segment = Segment.of(list(compiled.items()), absorb=True, statistics=statistics)
 
     def forward(self, event: EventLike, broadcast: Collection[Id] | None = None) -> list[Id]:
         """The interfaces whose predicate the event satisfies, among those of the broadcast."""

@@ -3,8 +3,8 @@
 Constants are ranked attribute by attribute, so that every comparison becomes an interval of whole
 numbers. Operators that ignore case or look at the end of a text become plain ones on a *derived*
 attribute (folded, reversed), which is computed from the event. What the kernels cannot test (`like`
-with inner wildcards, regular expressions, predicates without a normal form) becomes a question that
-Python answers after the index has pruned.
+with inner wildcards, regular expressions, tests of other dialects, predicates without a normal
+form) becomes a question that Python answers after the index has pruned.
 
 Every filter is filed under its most selective constraint; the others stand beside it as tests.
 Everything here is done on whole columns at once: a million filters take seconds.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, product
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,9 @@ from tidings.matching.filing import (
     Tests,
     count_within,
 )
+
+if TYPE_CHECKING:
+    from tidings.matching.statistics import Statistics
 
 Array = np.ndarray[Any, Any]
 Whole = np.int32
@@ -74,7 +77,7 @@ _TYPES: Final = {
     "any": 15,
 }
 _PATTERNS: Final = frozenset({"like", "ilike"})
-_QUESTIONS: Final = _PATTERNS | {"matches", "imatches"}
+_QUESTIONS: Final = _PATTERNS | {"matches", "imatches", "holds"}
 
 
 class Plan(NamedTuple):
@@ -109,19 +112,21 @@ def compile_plan(
     whole_questions: dict[int, Expression],
     subscriptions: int,
     absorb: bool = False,
+    statistics: Statistics | None = None,
 ) -> Plan:
     """Compile filters, each owned by the subscription of that number.
 
     `whole_questions` gives, for a filter that is only a necessary condition, what to ask besides.
     With `absorb`, filters that another of one constraint of the same subscription covers are left
-    out.
+    out. What is selective is told by `statistics` of events, or else estimated from the filters.
     """
-    build = _Build.of(filters)
+    build = _Build.of(filters, statistics)
     constraints = build.count
     if any(operator in _PATTERNS for operator, _ in build.groups):
         # A pattern is a question for Python; the literal in it prunes what has to be asked.
         needed = [[c for c in map(_literal, filter) if c is not None] for filter in filters]
-        build = _Build.of([(*f, *more) for f, more in zip(filters, needed, strict=True)])
+        more_filters = [(*f, *more) for f, more in zip(filters, needed, strict=True)]
+        build = _Build.of(more_filters, statistics)
     build.constants()
     plan = build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions, absorb)
     return plan._replace(constraints=constraints)
@@ -152,11 +157,16 @@ class _Build:
     """One compilation: constraints to coordinates, then filters to lists."""
 
     @classmethod
-    def of(cls, filters: Sequence[Sequence[Constraint]]) -> _Build:
+    def of(
+        cls, filters: Sequence[Sequence[Constraint]], statistics: Statistics | None = None
+    ) -> _Build:
         """Begin with filters."""
         sizes = np.fromiter(map(len, filters), np.int64, len(filters))
         flat = list(chain.from_iterable(filters))
-        return cls(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
+        build = cls(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
+        if statistics is not None:
+            build.shares = np.fromiter(map(statistics.share, flat), np.float64, len(flat))
+        return build
 
     def __init__(self, flat: list[Constraint], filter_of: Array, filters: int) -> None:
         self.count = len(flat)
@@ -180,6 +190,7 @@ class _Build:
             if at.size:
                 self.groups[distinct_operators[operator], distinct_types[kind]] = at
         self.asked: list[Array] = []  # tests that are questions
+        self.shares: Array | None = None  # of events that satisfy each constraint, if known
         self._name_slots()
 
     def _name_slots(self) -> None:
@@ -256,7 +267,8 @@ class _Build:
         """What only Python can test, and every event with the attribute has to be asked about."""
         self.tests.kind[at] = k.ASK
         self.asked.append(at)
-        self._file(at, BY_PRESENCE, 0, exact=False)
+        if operator != "holds":  # which is about no attribute
+            self._file(at, BY_PRESENCE, 0, exact=False)
 
     def _numeric(
         self,
@@ -425,7 +437,7 @@ class _Build:
         ):
             chosen = way == which
             share[chosen] = values[chosen]
-        tests.share = share * weight
+        tests.share = share * weight if self.shares is None else self.shares
         tests.share[tests.negated | (way == NO_WAY)] = np.inf
 
     # Filters to lists

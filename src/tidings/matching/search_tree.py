@@ -31,7 +31,7 @@ from weakref import WeakValueDictionary
 
 import pyarrow as pa
 
-from tidings.language.constraint import Constraint, value_test
+from tidings.language.constraint import Constraint, check, value_test
 from tidings.language.errors import NormalFormError
 from tidings.language.event import SCALARS, Scalar, lookup, read
 from tidings.language.filter import Filter, by_name
@@ -124,12 +124,14 @@ class Walk:
             for label, child in edges.tested.items():
                 holds = said.get(label)
                 if holds is None:
-                    holds = said[label] = label.holds(values)
+                    holds = said[label] = label.holds(values, self.event)
                 if holds:
                     into.append(child)
 
     def ask(self, name: str) -> tuple[list[Scalar], tuple[Key, ...]]:
         """The values of an attribute, and what the equality edges they satisfy are found by."""
+        if not name:  # a test of the whole event
+            return [], ()
         value: Any = self.event.get(name)
         plain = type(value) in SCALARS and "." not in name
         values: list[Scalar] = [value] if plain else lookup(self.event, name)
@@ -284,7 +286,7 @@ class SearchTree:
         """Put the new attributes of filters at the end of the order.
 
         Among themselves by how many filters constrain them, most first, and then by how many by an
-        equality, which is found by hash.
+        equality, which is found by hash. Tests of the whole event, which cost most, come last.
         """
         constrained: Counter[str] = Counter()
         equalities: Counter[str] = Counter()
@@ -293,7 +295,7 @@ class SearchTree:
                 if name not in self.attributes:
                     constrained[name] += 1
                     equalities[name] += _key(tuple(same)) is not None
-        ordered = sorted(constrained, key=lambda n: (-constrained[n], -equalities[n], n))
+        ordered = sorted(constrained, key=lambda n: (not n, -constrained[n], -equalities[n], n))
         fresh = [Attribute(name, next(self.ranks)) for name in ordered]
         self.attributes.update((attribute.name, attribute) for attribute in fresh)
         return fresh
@@ -355,15 +357,20 @@ def _keys_of(value: Scalar) -> tuple[Key, ...]:
             return (value, ("real", value)) if value == value else ()  # NaN equals nothing
 
 
-def _test(constraints: tuple[Constraint, ...]) -> Callable[[list[Scalar]], bool]:
-    """Whether the values of an attribute satisfy all constraints."""
+def _test(
+    constraints: tuple[Constraint, ...],
+) -> Callable[[list[Scalar], Mapping[str, Any]], bool]:
+    """Whether the values of an attribute satisfy all constraints; some ask the whole event."""
     if len(constraints) > 1:
         parts = [_test((constraint,)) for constraint in constraints]
-        return lambda values: all(part(values) for part in parts)
+        return lambda values, event: all(part(values, event) for part in parts)
+    if constraints[0].operator == "holds":
+        whole = check(constraints[0])
+        return lambda _, event: whole(event)
     test = value_test(constraints[0])
     wanted = not constraints[0].negated
 
-    def holds(values: list[Scalar]) -> bool:
+    def holds(values: list[Scalar], _: Mapping[str, Any]) -> bool:
         for value in values:
             if test(value):
                 return wanted

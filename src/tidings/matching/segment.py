@@ -11,7 +11,7 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -20,13 +20,16 @@ import pyarrow as pa
 from tidings.language.constraint import simplify
 from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
-from tidings.language.expression import Expression, compile_check, constraints
+from tidings.language.expression import Expression, compile_check
 from tidings.language.folding import fold
 from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
-from tidings.matching.contract import Batch, Id, all_integers, events_of
+from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.plan import Plan, compile_plan, necessary
+
+if TYPE_CHECKING:
+    from tidings.matching.statistics import Statistics
 
 Array = np.ndarray[Any, Any]
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
@@ -53,10 +56,16 @@ class Segment:
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
 
     @classmethod
-    def of(cls, subscriptions: list[tuple[Id, Predicate]], absorb: bool = False) -> Segment:
+    def of(
+        cls,
+        subscriptions: list[tuple[Id, Predicate]],
+        absorb: bool = False,
+        statistics: Statistics | None = None,
+    ) -> Segment:
         """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
         ids = [id for id, _ in subscriptions]
-        return cls(ids, _compile([predicate for _, predicate in subscriptions], absorb))
+        predicates = [predicate for _, predicate in subscriptions]
+        return cls(ids, _compile(predicates, absorb, statistics))
 
     def __len__(self) -> int:
         return len(self.ids) - self.removals
@@ -152,7 +161,10 @@ class Segment:
         """The subscriptions found, and those for which Python says yes as well."""
         answers: dict[int, bool] = {}
         more = set()
+        known = set(numbers.tolist())
         for subscription, question in asked.reshape(-1, 2).tolist():
+            if subscription in known:
+                continue
             if question not in answers:
                 answers[question] = self._check(question)(event)
             if answers[question]:
@@ -210,14 +222,21 @@ class Segment:
         self, batch: Batch, rows: Array, numbers: Array, asked: Array
     ) -> tuple[Array, Array]:
         """The matches found, and those for which Python says yes as well."""
-        wanted = np.unique(asked[:, 0])
+        span = len(self.ids)
+        known = np.isin(asked[:, 0] * np.int64(span) + asked[:, 1], rows * span + numbers)
+        asked = asked[~known]
         questions = {q: self.plan.questions[q] for q in np.unique(asked[:, 2]).tolist()}
-        names = {c.name for question in questions.values() for c in constraints(question)}
+        # What looks at no column (but for null, say) has one answer for all rows.
+        fixed = [q for q, question in questions.items() if not names_of((question,))]
+        held = [q for q in fixed if self._check(q)({})]
+        more = asked[np.isin(asked[:, 2], held)][:, :2].tolist()
+        asked = asked[~np.isin(asked[:, 2], fixed)]
+        names = names_of(questions.values())
+        wanted = np.unique(asked[:, 0])
         events = dict(
             zip(wanted.tolist(), events_of(batch.take(pa.array(wanted)), names), strict=True)
         )
         answers: dict[tuple[int, int], bool] = {}
-        more = []
         for row, subscription, question in asked.tolist():
             answer = answers.get((row, question))
             if answer is None:
@@ -289,7 +308,7 @@ def _writable(value: Any) -> Any:
     return value
 
 
-def _compile(predicates: list[Predicate], absorb: bool = False) -> Plan:
+def _compile(predicates: list[Predicate], absorb: bool, statistics: Statistics | None) -> Plan:
     """The plan of predicates, by their filters; without those, by what they need at least."""
     questions: dict[int, Expression] = {}
     filters: list[Sequence[Any]]
@@ -309,4 +328,4 @@ def _compile(predicates: list[Predicate], absorb: bool = False) -> Plan:
     sizes = np.fromiter(map(len, filters), np.int64, len(filters))
     owners = np.repeat(np.arange(len(predicates)), sizes)
     flat = list(chain.from_iterable(filters))
-    return compile_plan(flat, owners, questions, len(predicates), absorb)
+    return compile_plan(flat, owners, questions, len(predicates), absorb, statistics)

@@ -27,6 +27,7 @@ from tidings.matching.storage import StoredPredicates, read_table, write_table
 
 if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
+    from tidings.matching.statistics import Statistics
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions in plain Python before they are compiled
@@ -48,7 +49,10 @@ class Table:
     def __init__(
         self,
         subscriptions: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]] = (),
+        *,
+        statistics: Statistics | None = None,
     ) -> None:
+        """Compile subscriptions; `statistics` of events tell by which constraints to find them."""
         pairs = list(subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions)
         given: dict[Id, Any] = dict(pairs)
         if len(given) < len(pairs):
@@ -57,6 +61,7 @@ class Table:
         if set(map(type, given.values())) - {Predicate}:
             given = {id: _predicate(predicate) for id, predicate in given.items()}
         self._predicates: MutableMapping[Id, Predicate] = given
+        self._statistics = statistics
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
         self._changed: set[Id] = set()
@@ -64,7 +69,7 @@ class Table:
         self._fresh: tuple[_Fresh, ...] = (_Fresh(),)
         self._reader = _Reader()
         if self._predicates:
-            self._segments = (Segment.of(list(self._predicates.items())),)
+            self._segments = (self._segment(list(self._predicates.items())),)
 
     # Subscriptions
 
@@ -181,6 +186,9 @@ class Table:
 
     # Compiling in the background
 
+    def _segment(self, subscriptions: list[tuple[Id, Predicate]]) -> Segment:
+        return Segment.of(subscriptions, statistics=self._statistics)
+
     def _compile_if_due(self) -> None:
         fresh = self._fresh[-1]
         if self._compiling is not None or (
@@ -207,7 +215,7 @@ class Table:
             current = list(frozen.predicates.items())
             for segment in merged:
                 current += [(id, self._predicates[id]) for id in segment.held()]
-        new = Segment.of(current)
+        new = self._segment(current)
         with self._lock:
             for id in self._changed:
                 new.remove(id)
@@ -228,7 +236,7 @@ class Table:
             self.wait()
             with self._lock:
                 if self._compiling is None:  # none has begun since
-                    self._segments = (Segment.of(list(self._predicates.items())),)
+                    self._segments = (self._segment(list(self._predicates.items())),)
                     self._fresh = (_Fresh(),)
                     return
 
