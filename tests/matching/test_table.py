@@ -14,6 +14,7 @@ from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
 from tidings.matching import filing, kernels
+from tidings.matching import segment as segment_module
 from tidings.matching import table as table_module
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
@@ -267,3 +268,44 @@ def test_ranges_held_in_cells_are_exact(
     for event in events:
         expected = [n for n, f in enumerate(filters) if oracle.holds(conjoin(f), laid_out(event))]
         assert sorted(table.match(event)) == expected
+
+
+numbers_or_lists = st.one_of(
+    st.none(),
+    st.integers(0, 9).map(float),
+    st.lists(st.integers(0, 9).map(float), max_size=3),
+)
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.builds(
+                lambda name, low, high: Constraint(
+                    name, "between", "number", False, (min(low, high), max(low, high))
+                ),
+                st.sampled_from("abcdefg"),
+                st.integers(0, 9),
+                st.integers(0, 9),
+            ),
+            min_size=2,
+            max_size=7,
+        ),
+        min_size=1,
+        max_size=80,
+    ),
+    st.lists(st.fixed_dictionaries(dict.fromkeys("abcdefg", numbers_or_lists)), max_size=70),
+)
+@settings(max_examples=50)
+def test_many_events_at_once_find_in_cells_what_each_finds(
+    filters: list[list[Constraint]], events: list[dict[str, Any]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(filing, "MANY_RANGES", 1)
+        patch.setattr(segment_module, "MANY_ROWS", 1)
+        table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
+        lists = [{n: v if isinstance(v, list) else [v] for n, v in e.items()} for e in events]
+        schema = pa.schema({name: pa.list_(pa.float64()) for name in "abcdefg"})
+        found = table.match_batch(pa.Table.from_pylist(lists, schema))
+    pairs = sorted(zip(*(found.column(i).to_pylist() for i in range(2)), strict=True))
+    assert pairs == sorted((row, id) for row, e in enumerate(events) for id in table.match(e))

@@ -192,7 +192,7 @@ class Lists:
 
 
 class Cells:
-    """Filters of ranges held as bits in cells: see `kernels.visit_dense`."""
+    """Filters of ranges held as bits in cells: see `kernels.scan_dense`."""
 
     def __init__(self, ranked: Ranked, chosen: Array, ranged: Array) -> None:
         tests = ranked.tests
@@ -211,13 +211,24 @@ class Cells:
         mask = np.zeros(ranked.filters, np.int64)
         np.bitwise_or.at(mask, tests.filter[test], 1 << position[tests.slot[test]])
         self.cells = [self._cuts(tests, test[tests.slot[test] == slot]) for slot in self.slots]
-        self.filters = chosen[self._order(tests, test, position, ranked.filters)[chosen].argsort()]
-        words = -(-self.filters.size // 64)
+        group, order, reach, following = self._groups(tests, test, position, ranked.filters)
+        self.filters = chosen[order[chosen].argsort(kind="stable")]
+        # Every group begins with a word of its own.
+        groups = self.slots.size * k.CELLS + 1
+        sizes = np.bincount(group[self.filters], minlength=groups)
+        ends = np.cumsum(-(-sizes // 64))
+        words = int(ends[-1])
+        starts = np.concatenate(([0], ends[:-1]))
+        self.groups = np.append(np.column_stack((starts, reach)).reshape(-1), words)
+        place = 64 * starts[group[self.filters]] + count_within(group[self.filters])
+        self.places = np.full(64 * words, -1)  # of each bit its filter
+        self.places[place] = self.filters
+        self.following = self._following(following, words)
         padded = np.zeros(64 * words, np.int64)
-        padded[: self.filters.size] = mask[self.filters]
+        padded[place] = mask[self.filters]
         self.masks = np.bitwise_or.reduce(padded.reshape(words, 64), axis=1).astype(np.int32)
         number = np.full(ranked.filters, -1)
-        number[self.filters] = np.arange(self.filters.size)
+        number[self.filters] = place
         rows: list[Array] = []
         for slot, cuts in zip(self.slots.tolist(), self.cells, strict=True):
             here = test[tests.slot[test] == slot]
@@ -228,9 +239,10 @@ class Cells:
             asks[at] = True
             begin = np.zeros(64 * words, np.int8)
             end = np.full(64 * words, k.CELLS, np.int8)
+            end[self.places < 0] = -1
             begin[at], end[at] = first, last
             rows += [_packed((begin <= cell) & (cell <= end)) for cell in range(k.CELLS)]
-            rows.append(_packed(~asks))
+            rows.append(_packed(~asks & (self.places >= 0)))
         self.bits = np.concatenate([*rows, np.zeros(0, np.int32)])
 
     @staticmethod
@@ -240,24 +252,54 @@ class Cells:
         cuts: Array = np.quantile(ends, np.arange(1, k.CELLS) / k.CELLS, method="nearest")
         return cuts
 
-    def _order(self, tests: Tests, test: Array, position: Array, filters: int) -> Array:
-        """For each filter where it belongs: by its first slot and cell, then its second.
+    def _groups(
+        self, tests: Tests, test: Array, position: Array, filters: int
+    ) -> tuple[Array, Array, Array, Array]:
+        """For each filter its group and where it belongs; for each group the last cell it reaches.
 
-        So the filters of a word ask for the same cells first, and for most events a look or two at
-        the word leaves nothing of it.
+        And for each filter what it asks next: slot, first and last cell; the slot is -1 if nothing.
+
+        A group is a slot and the cell where the range begins that is asked of it first; within it
+        the order is by the next. So the filters of a word ask for much the same, and for most
+        events a look or two at the word leaves nothing of it.
         """
         test = test[np.lexsort((position[tests.slot[test]], tests.filter[test]))]
         slot = position[tests.slot[test]]
-        cell = np.zeros(test.size, np.int64)
+        first = np.zeros(test.size, np.int64)
+        last = np.zeros(test.size, np.int64)
         for number, cuts in enumerate(self.cells):
             here = slot == number
-            cell[here] = np.searchsorted(cuts, tests.low[test[here]], side="right")
+            first[here] = np.searchsorted(cuts, tests.low[test[here]], side="right")
+            last[here] = np.searchsorted(cuts, tests.high[test[here]], side="right")
+        key = k.CELLS * slot + first
         nth = count_within(tests.filter[test])
-        order = np.zeros(filters, np.int64)
-        for which, weight in ((0, 1 << 20), (1, 1)):
-            here = nth == which
-            order[tests.filter[test[here]]] += (slot[here] << 8 | cell[here]) * weight
-        return order
+        none = k.CELLS * self.slots.size
+        group = np.full(filters, none, np.int64)
+        group[tests.filter[test[nth == 0]]] = key[nth == 0]
+        reach = np.zeros(none + 1, np.int64)
+        np.maximum.at(reach, key[nth == 0], last[nth == 0])
+        order = group << 20
+        order[tests.filter[test[nth == 1]]] += key[nth == 1]
+        following = np.full((filters, 3), -1, np.int64)
+        following[tests.filter[test[nth == 1]]] = np.column_stack((slot, first, last))[nth == 1]
+        return group, order, reach, following
+
+    def _following(self, following: Array, words: int) -> Array:
+        """For each word the slot that all its filters ask next and the cells that they ask for."""
+        held = self.places.reshape(words, 64)
+        slot, first, last = (
+            np.where(held < 0, nothing, following[held, column])
+            for column, nothing in ((0, -2), (1, k.CELLS), (2, 0))
+        )
+        # An empty place agrees with any slot.
+        most = slot.max(axis=1)
+        same = ((slot == most[:, None]) | (held < 0)).all(axis=1) & (most >= 0)
+        found: Array = np.where(
+            same,
+            np.maximum(most, 0) | first.min(axis=1) << 8 | last.max(axis=1) << 16,
+            k.CELLS << 16,
+        )
+        return found
 
 
 def _packed(bits: Array) -> Array:

@@ -35,9 +35,9 @@ intrinsic: Any = extending.intrinsic
     SETTLED_BEGIN, SETTLED_KEY, SETTLED_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
-    DENSE_SLOT, DENSE_CELL, DENSE_MASK, DENSE_BITS, DENSE_RECORD,
+    DENSE_SLOT, DENSE_CELL, DENSE_GROUP, DENSE_NEXT, DENSE_MASK, DENSE_BITS, DENSE_RECORD,
     ALWAYS, SECTIONS,
-) = range(43)  # fmt: skip
+) = range(45)  # fmt: skip
 HEADER: Final = 2 * SECTIONS
 
 # Types of values, as bits.
@@ -58,6 +58,7 @@ NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
+FAR: Final = 4_096  # constants from which a search among them waits for memory
 AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
@@ -613,8 +614,8 @@ def fill_grams(table, slots, grams):
 
 
 @njit(cache=True, nogil=True)
-def dense_rows(first, last, whole, entries, rows):
-    """For each dense slot the row of bits for an event; slots of which no single row tells.
+def dense_rows(first, last, whole, entries, cells, rows):
+    """For each dense slot the cell of an event and its row of bits; slots that have several values.
 
     The row of a cell has the bits of filters that some number in it may satisfy, and of those that
     ask nothing of the slot; a row more is for an attribute that is absent. A slot with several
@@ -623,7 +624,7 @@ def dense_rows(first, last, whole, entries, rows):
     slots = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
     words = whole[2 * DENSE_MASK + 1] - whole[2 * DENSE_MASK]
     bits = whole[2 * DENSE_BITS] >> 1
-    anything = 0
+    several = 0
     for i in range(slots):
         slot = item(whole, DENSE_SLOT, i)
         cell = CELLS
@@ -632,32 +633,62 @@ def dense_rows(first, last, whole, entries, rows):
         while at < last:
             if entries[at + SLOT] == slot:
                 if met_before:
-                    anything |= 1 << i
+                    several |= 1 << i
                 met_before = True
                 if entries[at + KIND] & (INTEGER | REAL) and entries[at + NUMBER] >= 0:
                     place = entries[at + NUMBER]
-                    cell = 0
-                    base = (CELLS - 1) * i
-                    while cell < CELLS - 1 and place >= item(whole, DENSE_CELL, base + cell):
-                        cell += 1
+                    cell = cell_of(whole, i, place)
             at += WIDTH
+        cells[i] = cell
         rows[i] = bits + ((CELLS + 1) * i + cell) * words
-    return anything
+    return several
 
 
 @njit(cache=True, nogil=True)
-def scan_dense(whole, rows, anything, candidates):
+def scan_dense(whole, cells, rows, several, candidates):
     """Filters of many ranges: a bit for each in every cell of every slot, 64 filters at a time.
 
-    Filters lie in the order of the slots they ask about, so a word needs the rows of few slots, and
-    two or three of them leave next to nothing. What is left are the candidates; returns how many.
+    Filters lie in groups by the slot that they ask about first and the cell where that range
+    begins; an event can only satisfy those of groups that begin before its own cell and reach it.
+    Within a group they lie in the order of what they ask next, so that most words are passed over
+    for that. Of the others the rows of the slots that they ask about leave next to nothing: the
+    candidates; returns how many.
     """
-    masks = whole[2 * DENSE_MASK]
-    filters = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
-    wide = whole.view(np.int64)
+    groups = whole[2 * DENSE_GROUP]
+    slots = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
     count = 0
-    for word in range(whole[2 * DENSE_MASK + 1] - masks):
-        mask = np.int64(whole[masks + word] & ~anything)
+    for i in range(slots):
+        cell = cells[i]
+        if several >> i & 1:
+            count = scan_words(
+                whole[groups + 2 * CELLS * i], whole[groups + 2 * CELLS * (i + 1)],
+                whole, cells, rows, several, candidates, count,
+            )  # fmt: skip
+        elif cell < CELLS:
+            for first in range(cell + 1):
+                at = groups + 2 * (CELLS * i + first)
+                if whole[at + 1] >= cell:
+                    count = scan_words(
+                        whole[at], whole[at + 2], whole, cells, rows, several, candidates, count
+                    )
+    at = groups + 2 * CELLS * slots  # those that ask about none of these slots
+    return scan_words(whole[at], whole[at + 2], whole, cells, rows, several, candidates, count)
+
+
+@njit(cache=True, nogil=True)
+def scan_words(word, last, whole, cells, rows, several, candidates, count):
+    """Go through words of a group."""
+    masks = whole[2 * DENSE_MASK]
+    nexts = whole[2 * DENSE_NEXT]
+    wide = whole.view(np.int64)
+    while word < last:
+        # What all filters of the word ask next: a slot, and the cells from where to where.
+        asked = whole[nexts + word]
+        cell = cells[asked & 255]
+        if several == 0 and (cell < asked >> 8 & 255 or cell > asked >> 16):
+            word += 1
+            continue
+        mask = np.int64(whole[masks + word] & ~several)
         left = np.int64(-1)
         while mask != 0 and left != 0:
             left &= wide[rows[trailing_zeros(mask)] + word]
@@ -665,9 +696,131 @@ def scan_dense(whole, rows, anything, candidates):
         while left != 0:
             number = 64 * word + trailing_zeros(left)
             left &= left - 1
-            if number < filters:
-                candidates[count] = number
-                count += 1
+            candidates[count] = number
+            count += 1
+        word += 1
+    return count
+
+
+# Many events go through the cells the other way: a bit for each event of a block, and a row of bits
+# for each run of cells of each slot; what a filter asks are some of these rows.
+RUNS: Final = CELLS * (CELLS + 1) // 2
+RUNS_ASKED: Final = 5  # of a filter, at most
+BLOCK: Final = 2_048  # events
+BLOCK_ROOM: Final = 1 << 20  # candidates that they may have
+
+
+@njit(cache=True, nogil=True, inline="always")
+def run_of(slot, first, last):
+    """The number of a run of cells."""
+    return slot * RUNS + last * (last + 1) // 2 + first
+
+
+@njit(cache=True, nogil=True)
+def dense_runs(whole, runs):
+    """For each filter in cells the runs that it asks for.
+
+    If these are few, the row of ones besides; runs beyond those that there is room for are left
+    out. For a place without a filter it is the row of none.
+    """
+    slots = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
+    base = whole[2 * RECORDS]
+    for place in range(runs.shape[0]):
+        runs[place, :] = slots * RUNS
+        record = item(whole, DENSE_RECORD, place)
+        if record < 0:
+            runs[place, 0] = slots * RUNS + 1
+            continue
+        count = 0
+        met_slots = 0
+        at = base + record + 2
+        for _ in range(whole[base + record + 1]):
+            word = whole[at]
+            if word >> KIND_SHIFT == NUMBER_IN and word & NEGATED == 0:
+                slot = word & SLOT_MASK
+                i = 0
+                while i < slots and item(whole, DENSE_SLOT, i) != slot:
+                    i += 1
+                # Of two on one slot the first: a list may satisfy them by different values.
+                if i < slots and met_slots >> i & 1 == 0 and count < runs.shape[1]:
+                    met_slots |= 1 << i
+                    first = cell_of(whole, i, whole[at + 1])
+                    last = cell_of(whole, i, whole[at + 2])
+                    runs[place, count] = run_of(i, first, last)
+                    count += 1
+            at += 3
+
+
+@njit(cache=True, nogil=True, inline="always")
+def cell_of(whole, slot, place):
+    """The cell that a number of a dense slot is in."""
+    cell = 0
+    while cell < CELLS - 1 and place >= item(whole, DENSE_CELL, (CELLS - 1) * slot + cell):
+        cell += 1
+    return cell
+
+
+@njit(cache=True, nogil=True)
+def mark_block(first, last, begins, whole, entries, bits):
+    """Set the bits of events: a row for each run of cells, one of ones, one of none."""
+    slots = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
+    cells = np.empty(DENSE_SLOTS, np.int64)
+    rows = np.empty(DENSE_SLOTS, np.int64)
+    bits[:, :] = 0
+    bits[slots * RUNS, :] = -1
+    for event in range(last - first):
+        several = dense_rows(
+            begins[first + event], begins[first + event + 1], whole, entries, cells, rows
+        )
+        word, bit = event >> 6, np.int64(1) << (event & 63)
+        for i in range(slots):
+            if several >> i & 1:
+                for cell in range(CELLS):
+                    bits[run_of(i, cell, cell), word] |= bit
+            elif cells[i] < CELLS:
+                bits[run_of(i, cells[i], cells[i]), word] |= bit
+    for i in range(slots):
+        for final in range(CELLS):
+            for begin in range(final - 1, -1, -1):
+                shorter, alone = run_of(i, begin + 1, final), run_of(i, begin, begin)
+                longer = run_of(i, begin, final)
+                for word in range(bits.shape[1]):
+                    bits[longer, word] = bits[shorter, word] | bits[alone, word]
+
+
+@njit(cache=True, nogil=True)
+def scan_block(bits, runs, size, events, numbers):
+    """Which events of a block may satisfy which filters; how many pairs, -1 if too many.
+
+    Unsigned places let the compiler take several words at once.
+    """
+    count = 0
+    words = np.uint64(bits.shape[1])
+    flat = bits.reshape(-1)
+    held = np.empty(bits.shape[1], np.int64)
+    for place in range(runs.shape[0]):
+        a = np.uint64(runs[place, 0]) * words
+        b = np.uint64(runs[place, 1]) * words
+        c = np.uint64(runs[place, 2]) * words
+        d = np.uint64(runs[place, 3]) * words
+        e = np.uint64(runs[place, 4]) * words
+        some = np.int64(0)
+        for word in range(words):
+            left = flat[a + word] & flat[b + word] & flat[c + word] & flat[d + word]
+            left &= flat[e + word]
+            held[word] = left
+            some |= left
+        for word in range(held.size if some != 0 else 0):
+            left = held[word]
+            while left != 0:
+                event = 64 * word + trailing_zeros(left)
+                left &= left - 1
+                if event < size:
+                    if count == events.size:
+                        return -1
+                    events[count] = event
+                    numbers[count] = place
+                    count += 1
     return count
 
 
@@ -798,10 +951,11 @@ def probe(first, last, whole, texts, entries, data, work, out, limit, candidates
                 )  # fmt: skip
     base = whole[2 * RECORDS]
     for i in range(candidates.size if found < limit else 0):
-        found, asks = check_record(
-            base + item(whole, DENSE_RECORD, candidates[i]), whole, texts, entries, data, work,
-            epoch, out, found, asks,
-        )  # fmt: skip
+        record = item(whole, DENSE_RECORD, candidates[i])
+        if record >= 0:  # a group may end in the middle of a word
+            found, asks = check_record(
+                base + record, whole, texts, entries, data, work, epoch, out, found, asks
+            )
     return found, asks
 
 
@@ -877,9 +1031,14 @@ def locate_integers(slot, whole, highs, values, places):
 
 @njit(cache=True, nogil=True)
 def locate_reals(slot, whole, highs, values, places):
-    """The coordinates of many reals."""
-    for i in range(values.size):
-        places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
+    """The coordinates of many reals; among many constants in their order, which stays near."""
+    constants = item(whole, NUMBER_BEGIN, slot + 1) - item(whole, NUMBER_BEGIN, slot)
+    if constants < FAR or values.size < FAR:
+        for i in range(values.size):
+            places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
+    else:
+        for i in np.argsort(values):
+            places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
 
 
 @njit(cache=True, nogil=True)
@@ -1106,9 +1265,9 @@ def match_encoded(context, data):
         return NOT_FLAT
     count = 0
     if cells:
-        rows = np.empty(DENSE_SLOTS, np.int64)
-        anything = dense_rows(0, end, whole, entries, rows)
-        count = scan_dense(whole, rows, anything, candidates)
+        dense = np.empty((2, DENSE_SLOTS), np.int64)
+        several = dense_rows(0, end, whole, entries, dense[0], dense[1])
+        count = scan_dense(whole, dense[0], dense[1], several, candidates)
     if work[0] == LAST_EVENT:
         work[:scratch] = 0
     found, asks = probe(
@@ -1159,11 +1318,26 @@ def bring_near(at, end, whole, entries, records):
 
 
 @njit(cache=True, nogil=True)
-def match_rows(context, row, last, begins, entries, data, out, rows, asked):
+def order_by_event(events, numbers, ordered, starts):
+    """Put candidates so that those of an event are together, and where those of each begin."""
+    starts[:] = 0
+    for i in range(events.size):
+        starts[events[i] + 1] += 1
+    for i in range(1, starts.size):
+        starts[i] += starts[i - 1]
+    at = starts[:-1].copy()
+    for i in range(events.size):
+        ordered[at[events[i]]] = numbers[i]
+        at[events[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked):
     """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
-    question into `asked`. Returns the next row and how many of each.
+    question into `asked`. Returns the next row and how many of each. With `runs`, filters in cells
+    are looked at for a block of events at a time.
     """
     whole = numbers_at(context, WHOLE)
     work = numbers_at(context, WORK)
@@ -1175,12 +1349,28 @@ def match_rows(context, row, last, begins, entries, data, out, rows, asked):
     asks = 0
     cells = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
     own = work[scratch : scratch + cells + 64]
-    slots = np.empty(DENSE_SLOTS, np.int64)
+    dense = np.empty((2, DENSE_SLOTS), np.int64)
+    events, numbers, ordered = np.empty((3, BLOCK_ROOM if runs.size else 0), np.int32)
+    slot_count = whole[2 * DENSE_SLOT + 1] - whole[2 * DENSE_SLOT]
+    bits = np.empty((RUNS * slot_count + 2 if runs.size else 0, BLOCK // 64), np.int64)
+    starts = np.zeros(BLOCK + 1, np.int64)
+    block = row  # where the next begins
+    begun = row  # where this one began
+    in_block = False
     while row < last and found + one.size <= out.size and 3 * asks + 2 * one.size <= asked.size:
         candidates = own[:0]
-        if cells:
-            anything = dense_rows(begins[row], begins[row + 1], whole, entries, slots)
-            candidates = own[: scan_dense(whole, slots, anything, own)]
+        if runs.size and row == block:
+            begun, block = row, min(row + BLOCK, last)
+            mark_block(row, block, begins, whole, entries, bits)
+            count = scan_block(bits, runs, block - row, events, numbers)
+            in_block = count >= 0
+            if in_block:
+                order_by_event(events[:count], numbers, ordered, starts)
+        if in_block:
+            candidates = ordered[starts[row - begun] : starts[row - begun + 1]]
+        elif cells:
+            several = dense_rows(begins[row], begins[row + 1], whole, entries, dense[0], dense[1])
+            candidates = own[: scan_dense(whole, dense[0], dense[1], several, own)]
         if row + 2 * AHEAD < last:
             later = row + 2 * AHEAD
             bring_near(begins[later], begins[later + 1], whole, entries, False)

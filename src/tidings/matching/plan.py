@@ -92,7 +92,7 @@ class Plan(NamedTuple):
     filters: int
     constraints: int
     room: int  # what one event may put out at most, questions included
-    cells: int  # filters held in cells
+    cells: int  # places of filters held in cells
     scratch: int  # how many numbers a thread works with, besides the entries of its event
 
     @property
@@ -475,7 +475,7 @@ class _Build:
             self.filters,
             self.count,
             subscriptions + 2 * len(ask_of) + 2,
-            lists.dense.filters.size,
+            lists.dense.places.size,
             1 + 3 * len(self.slots) + lists.count + 2 + subscriptions,
         )
 
@@ -701,9 +701,11 @@ class _Build:
             k.GRAM_LIST: gram_lists,
             k.DENSE_SLOT: lists.dense.slots,
             k.DENSE_CELL: np.concatenate([*lists.dense.cells, np.zeros(0, np.int64)]),
+            k.DENSE_GROUP: lists.dense.groups,
+            k.DENSE_NEXT: lists.dense.following,
             k.DENSE_MASK: lists.dense.masks,
             k.DENSE_BITS: lists.dense.bits,
-            k.DENSE_RECORD: places[lists.dense.filters],
+            k.DENSE_RECORD: np.where(lists.dense.places < 0, -1, places[lists.dense.places]),
             k.LIST_BEGIN: begins,
             k.RECORDS: records,
             k.MEMBERS: self.members,

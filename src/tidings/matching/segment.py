@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
+MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
 
 class Segment:
@@ -176,13 +177,14 @@ class Segment:
     def match_batch(self, batch: Batch, threads: int = 1) -> list[tuple[Array, Array]]:
         """Row and number of the subscription of every match, part by part in the order of rows."""
         rows = entries_of_batch(batch, self.plan)
+        runs = self._runs(batch.num_rows)
         starts = range(0, batch.num_rows, PART)
         spans = [(start, min(start + PART, batch.num_rows)) for start in starts]
         if threads > 1 and len(spans) > 1:
             with ThreadPoolExecutor(threads) as pool:
-                parts = list(pool.map(lambda span: self._match_rows(rows, *span), spans))
+                parts = list(pool.map(lambda span: self._match_rows(rows, runs, *span), spans))
         else:
-            parts = [self._match_rows(rows, *span) for span in spans]
+            parts = [self._match_rows(rows, runs, *span) for span in spans]
         found = [pair for pairs, _ in parts for pair in pairs]
         asked = [questions for _, questions in parts if questions.size]
         if asked:
@@ -195,8 +197,17 @@ class Segment:
             found = [(pair[0][mask], pair[1][mask]) for pair, mask in kept]
         return found
 
+    def _runs(self, rows: int) -> Array:
+        """What filters in cells ask for, where there are enough rows to be worth it."""
+        plan = self.plan
+        if not plan.cells or rows < MANY_ROWS:
+            return np.zeros((0, 0), np.int16)
+        runs = np.empty((plan.cells, k.RUNS_ASKED), np.int16)
+        k.dense_runs(plan.whole, runs)
+        return runs
+
     def _match_rows(
-        self, rows: Rows, first: int, last: int
+        self, rows: Rows, runs: Array, first: int, last: int
     ) -> tuple[list[tuple[Array, Array]], Array]:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
@@ -209,7 +220,16 @@ class Segment:
             out = np.empty(OUTPUT + plan.room, np.int64)
             at = np.empty(OUTPUT + plan.room, np.int64)
             first, found, asks = k.match_rows(
-                held.context, first, last, rows.begins, rows.entries, rows.data, out, at, asked
+                held.context,
+                first,
+                last,
+                rows.begins,
+                rows.entries,
+                rows.data,
+                runs,
+                out,
+                at,
+                asked,
             )
             if found < OUTPUT // 2:
                 pairs.append((at[:found].copy(), out[:found].copy()))
