@@ -26,7 +26,7 @@ demo: $(READY)  ## show what Tidings does, in a minute
 	@$(RUN) examples/demo.py
 
 test: $(READY)  ## run all tests
-	@$(RUN) -m pytest -n $(JOBS) --maxprocesses 8
+	@$(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
 
 check: $(READY)  ## check format, lint, types and layout
 	@$(RUN) -m ruff format --check .

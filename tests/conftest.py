@@ -1,16 +1,22 @@
-"""What all tests share: the seed, the profiles of Hypothesis, and golden files.
+"""What all tests share: the seed, the profiles of Hypothesis, golden files, and one Spark session.
 
 Every run has one seed, and its header names it. TIDINGS_SEED sets it; TIDINGS_PROFILE=thorough
 tries far more examples; TIDINGS_GOLDEN=rewrite writes the golden files instead of comparing.
 """
 
+from __future__ import annotations
+
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
 EXAMPLES_BY_PROFILE = {"default": 100, "thorough": 5000}
@@ -60,10 +66,16 @@ def pytest_terminal_summary(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `make golden` has to run."""
+    """Mark the tests that `make golden` has to run, and keep those of one JVM in one process.
+
+    They are one group of pytest-xdist (`--dist loadgroup`).
+    """
     for item in items:
-        if "golden" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "golden" in fixtures:
             item.add_marker(pytest.mark.golden)
+        if "spark" in fixtures:
+            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +98,31 @@ def golden() -> Callable[[str, str], None]:
         assert text == file.read_text(encoding="utf-8"), f"{place} differs; see `make golden`"
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session that checks what Python hands to the JVM, with compiled tables in a new folder."""
+    from pyspark.sql import SparkSession
+
+    from tidings.spark import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    options = {
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDINGS_CACHE", str(folder / "cache"))
+        active = SparkSession.getActiveSession()
+        if active is not None:  # of a page that was run before, with other options
+            active.stop()
+        started = session("local[2,4]", **options)  # a task may fail three times
+        yield started
+        started.stop()
 
 
 def _replay(config: pytest.Config) -> str:

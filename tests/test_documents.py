@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark import ParameterSet
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -223,9 +224,17 @@ def run_page(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
         page.run(block)
 
 
-@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def marked(path: Path) -> ParameterSet:
+    """A page as a parameter; those that start Spark go to the process that has its JVM."""
+    uses_spark = "tidings.spark" in path.read_text(encoding="utf-8") or path.stem == "spark"
+    marks = [pytest.mark.xdist_group("spark")] if uses_spark else []
+    return pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=marks)
+
+
+@pytest.mark.parametrize("path", [marked(path) for path in pages()])
 def test_page_tells_the_truth(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = path.relative_to(ROOT).as_posix()
+    monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "cache"))
     untrue = ""
     try:
         run_page(name, path.read_text(encoding="utf-8"), tmp_path, monkeypatch)

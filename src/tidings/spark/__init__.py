@@ -1,1 +1,73 @@
-"""The data pipeline: matching events and subscriptions on Spark."""
+"""The data pipeline: matching events and subscriptions on Spark.
+
+`match(events, subscriptions)` is a DataFrame of matches; `matching(subscriptions)` the same as a
+step of `events.transform`. `compile` prepares subscriptions for many frames; `Compiled.rejected`
+has those that could not be taken, `rejected_events` the rows that are no events. `match_stream`
+matches a stream against a `Store`, a folder of subscriptions that changes meanwhile. `session`
+starts Spark on this machine, `register` gives it functions for SQL, `ship` sends Tidings to the
+executors of a cluster, `explained` says in a line what went wrong. All take the session from the
+DataFrames that they are given.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tidings.spark.compiled import Compiled, SubscriptionsRejected, compile
+    from tidings.spark.failures import explained
+    from tidings.spark.matches import EventsRejected, match, matching, rejected_events
+    from tidings.spark.samples import statistics
+    from tidings.spark.sessions import session
+    from tidings.spark.shipping import ship
+    from tidings.spark.sql import register
+    from tidings.spark.store import Store
+    from tidings.spark.stream import batches, for_each_batch, match_stream
+    from tidings.spark.workloads import workload
+
+__all__ = [
+    "Compiled",
+    "EventsRejected",
+    "Store",
+    "SubscriptionsRejected",
+    "batches",
+    "compile",
+    "explained",
+    "for_each_batch",
+    "match",
+    "match_stream",
+    "matching",
+    "register",
+    "rejected_events",
+    "session",
+    "ship",
+    "statistics",
+    "workload",
+]
+
+# Loaded when first asked for, so that finding a Java needs no Spark. No file here has the name of
+# one of these: once loaded, it would hide it.
+_HOMES = {
+    "Compiled": "compiled",
+    "EventsRejected": "matches",
+    "Store": "store",
+    "SubscriptionsRejected": "compiled",
+    "batches": "stream",
+    "compile": "compiled",
+    "explained": "failures",
+    "for_each_batch": "stream",
+    "match": "matches",
+    "match_stream": "stream",
+    "matching": "matches",
+    "register": "sql",
+    "rejected_events": "matches",
+    "session": "sessions",
+    "ship": "shipping",
+    "statistics": "samples",
+    "workload": "workloads",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f"tidings.spark.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'tidings.spark' has no attribute {name!r}")

@@ -1,0 +1,129 @@
+"""How fast is the simulator, and how long does a large network take to converge?
+
+    python -m benchmarks.simulation [--json] [--nodes 1000]
+
+`steady`: 100 nodes that publish; packets a second of processor time. `convergence`: a power-law
+network starts with nothing but its links; until every node has the right routes, everyone's
+interest is established, and every table lets through what is wanted behind it. One core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from random import Random
+from typing import Any
+
+from tidings.overlay.topologies import topology
+from tidings.routing.content import ContentRouter
+from tidings.routing.protocol import MILLISECOND, SECOND, Publish, Subscribe, Timing
+from tidings.routing.topology import Topologies
+from tidings.sim.ledger import Ledger
+from tidings.sim.load import draw_event, draw_wish
+from tidings.sim.network import Network
+from tidings.sim.oracle import Oracle, Truth
+
+# With a thousand nodes, a pull of everyone by everyone is two million packets.
+TIMING = Timing(hello=SECOND, dead=4 * SECOND, pull=600 * SECOND, refresh=300 * SECOND)
+TIMING = TIMING._replace(age=1_000 * SECOND, retry=5 * SECOND)
+SAMPLES = 20
+
+
+def build(nodes: int, seed: int, timing: Timing) -> tuple[Network, Oracle, Ledger, Random]:
+    """A network about to start, in which every node has a subscription."""
+    ledger = Ledger()
+    oracle = Oracle(ledger)
+    chance = Random(seed)
+    topologies = Topologies()
+    network = Network(
+        lambda name, life: ContentRouter(name, life, timing, topologies), oracle, Random(seed)
+    )
+    graph = topology(f"ba:{nodes}", seed)
+    for name in graph.names:
+        network.add_node(name)
+    for one, other, weight in graph.links:
+        delay = chance.randint(1, 10) * MILLISECOND
+        network.add_link(graph.names[one], graph.names[other], weight, delay)
+    for number, name in enumerate(graph.names):
+        network.start(name)
+        wish = draw_wish(chance)
+        oracle.subscribe(f"s{number}", name, wish)
+        network.tell(name, Subscribe(f"s{number}", str(wish)))
+    return network, oracle, ledger, chance
+
+
+def converge(nodes: int, seed: int) -> dict[str, Any]:
+    """From nothing to a network that is right about itself."""
+    begin = time.process_time()
+    network, oracle, ledger, chance = build(nodes, seed, TIMING)
+    samples = [draw_event(chance, -number - 1) for number in range(SAMPLES)]
+    truth = Truth(network)
+    while True:
+        network.run(network.now + SECOND // 2)
+        settled = all(node.router.is_settled() for node in network.nodes.values())  # type: ignore[union-attr]
+        if settled and not any(oracle.disagreements(network, truth, samples, exact=False)):
+            break
+    took = time.process_time() - begin
+    return {
+        "nodes": nodes,
+        "links": len(network.links) // 2,
+        "simulated_s": network.now / SECOND,
+        "packets": ledger.packets,
+        "processor_s": round(took, 1),
+        "packets_per_processor_s": round(ledger.packets / took),
+    }
+
+
+def steady(nodes: int, seed: int, events: int) -> dict[str, Any]:
+    """Events in a network at rest."""
+    network, oracle, ledger, chance = build(nodes, seed, Timing())
+    network.run(5 * SECOND)
+    truth = Truth(network)
+    before = ledger.packets
+    begin = time.process_time()
+    for number in range(events):
+        name = chance.choice(truth.running)
+        event = draw_event(chance, number)
+        oracle.publish(event, name, True, truth)
+        network.tell(name, Publish(event))
+        network.run(network.now + MILLISECOND)
+    network.run(network.now + SECOND)
+    took = time.process_time() - begin
+    for number in range(events):
+        oracle.close(number, network.now)
+    assert ledger.lost_when_stable == ledger.duplicated == ledger.unexpected == 0
+    packets = ledger.packets - before
+    return {
+        "nodes": nodes,
+        "events": events,
+        "delivered": ledger.delivered,
+        "packets": packets,
+        "processor_s": round(took, 2),
+        "packets_per_processor_s": round(packets / took),
+    }
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--nodes", type=int, default=1_000, help="of the network that converges")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    steady(20, given.seed, 50)  # warm up
+    found = {
+        "steady": steady(100, given.seed, 3_000),
+        "convergence": converge(given.nodes, given.seed),
+    }
+    if given.json:
+        print(json.dumps(found))
+        return
+    for name, facts in found.items():
+        print(name)
+        for field, value in facts.items():
+            print(f"  {field:24} {value:,}")
+
+
+if __name__ == "__main__":
+    main()

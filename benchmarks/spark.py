@@ -1,0 +1,373 @@
+"""Matching on Spark: ours beside a join, a Python UDF, and the bare engine in one process.
+
+`python -m benchmarks.spark [--case rules|forwarding] [--json]` measures; sizes are options.
+
+`rules`: events of six typed columns against rules of which an event satisfies about ten: most
+watch one of a thousand devices for a threshold, a tenth a region for two ranges. The join is a
+broadcast nested-loop join with the rules as columns of bounds, the UDF a Python function over
+compiled expressions; both see fewer events, since they take far longer.
+
+`forwarding`: paper F's workload, a million subscriptions by default, events as JSON text because
+they have a few of a thousand attributes each. There are thousands of matches an event, so what
+leaves the workers is how often each subscription matched. Compiling starts from text with an empty
+cache; `again` is a job on the same subscriptions until the first event is matched. The bare engine
+is `Table.match_batch` in one thread over the same events as Arrow columns.
+
+Answers are compared before anything is timed. Everything runs in one command, one after another.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from benchmarks.measure import options
+from tidings import Table
+from tidings.matching.workload import WORKLOADS
+from tidings.spark import compile, match, session
+from tidings.spark.matches import Output
+
+Line = dict[str, Any]
+
+MASTERS: Final = ("local[1]", "local[2]")
+DEVICES: Final = 1_000
+REGIONS: Final = 20
+WATCHING: Final = 0.9  # of the rules: one device each
+WIDTHS: Final = (0.3, 0.3)  # of the ranges of the others
+BLOCK: Final = 16_384  # events generated together
+BATCH: Final = 65_536  # events that the bare engine takes at a time
+FEW: Final = (20_000, 400)  # events that the join and the Python UDF see
+SAMPLE: Final = 2_000  # events whose answers are compared
+
+
+def main() -> None:
+    """Measure what was asked for, and print it."""
+    parser, command = options("benchmarks.spark", str(__doc__).splitlines()[0])
+    parser.set_defaults(repeats=3)
+    parser.add_argument("--case", choices=["rules", "forwarding"], help="one case; without, both")
+    parser.add_argument("--rules", type=int, default=10_000)
+    parser.add_argument("--rule-events", type=int, default=1_000_000)
+    parser.add_argument("--subscriptions", type=int, default=1_000_000)
+    parser.add_argument("--events", type=int, default=1_000_000)
+    parser.add_argument("--memory", default="4g", help="of the driver's JVM")
+    wish = parser.parse_args()
+    lines: list[Line] = []
+
+    def said(line: Line) -> None:
+        line = {**line, "seconds": round(line["seconds"], 3)}
+        if "events" in line:
+            line["events_per_s"] = round(line["events"] / line["seconds"], 1)
+        lines.append({**line, "seed": wish.seed, "command": command})
+        print(json.dumps(lines[-1]) if wish.json else shown(line), flush=True)
+
+    folder = Path(tempfile.mkdtemp(prefix="tidings-benchmark-"))
+    try:
+        if wish.case in (None, "rules"):
+            measure_rules(wish, folder, said)
+        if wish.case in (None, "forwarding"):
+            measure_forwarding(wish, folder, said)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def shown(line: Line) -> str:
+    rate = f"{line['events_per_s']:12,.0f} events/s" if "events_per_s" in line else " " * 21
+    rest = "  ".join(f"{k} {v}" for k, v in line.items() if k not in ("case", "way", "seconds"))
+    return f"{line['case']:12} {line['way']:14} {line['seconds']:9.2f} s {rate}  {rest}"
+
+
+def started(master: str, wish: argparse.Namespace) -> SparkSession:
+    """A session on a master, warm: JVM, workers and kernels have done something."""
+    spark = session(master, **{"spark.driver.memory": wish.memory})
+    held = spark.createDataFrame([(1, "x = 1")], "subscription long, predicate string")
+    small = spark.range(100).withColumnRenamed("id", "x")
+    for output in get_args(Output):
+        match(small, held, output=output).collect()
+    return spark
+
+
+def timed(rows: DataFrame, repeats: int) -> float:
+    """The least time to make all rows and throw them away; once before, to warm up."""
+    seconds = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        rows.write.format("noop").mode("overwrite").save()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds[1:])
+
+
+# Rules
+
+
+def measure_rules(wish: argparse.Namespace, folder: Path, said: Callable[[Line], None]) -> None:
+    """Ours beside what people do today."""
+    rules = rules_table(wish.rules, wish.seed)
+    path = str(folder / "rule events")
+    Path(path).mkdir()
+    step = 125_000
+    for number, start in enumerate(range(0, wish.rule_events, step)):
+        table = rule_events(start, min(start + step, wish.rule_events), wish.seed)
+        pq.write_table(table, f"{path}/{number:04}.parquet")
+    texts = [(row["id"], rule_text(row)) for row in rules.to_pylist()]
+    for master in MASTERS:
+        spark = started(master, wish)
+        held = spark.createDataFrame(texts, "subscription long, predicate string")
+        frame = spark.createDataFrame(rules)
+        events = spark.read.parquet(path)
+        found = compare_rules(spark, rules, texts, held, frame, wish.seed)
+        compiled = compile(held)
+        facts = {"case": "rules", "rules": wish.rules, "matches_per_event": found}
+        ways: list[tuple[str, int, DataFrame]] = [
+            (f"ours {output}", wish.rule_events, match(events, compiled, output=output))
+            for output in get_args(Output)
+        ]
+        few = [spark.createDataFrame(rule_events(0, n, wish.seed)).repartition(2) for n in FEW]
+        ways.append(("join", FEW[0], joined(few[0].cache(), frame)))
+        ways.append(("python udf", FEW[1], asked(few[1].cache(), rules)))
+        for way, count, rows in ways:
+            line = {**facts, "way": way, "master": master, "events": count}
+            said({**line, "seconds": timed(rows, wish.repeats)})
+        spark.stop()
+    table = Table(dict(texts))
+    batch = rule_events(0, min(wish.rule_events, 500_000), wish.seed)
+    bare(table, batch.slice(0, 1_000))
+    line = {**facts, "way": "engine", "master": None, "events": batch.num_rows}
+    said({**line, "seconds": min(bare(table, batch) for _ in range(wish.repeats))})
+
+
+def rules_table(count: int, seed: int) -> pa.Table:
+    """Rules as columns of bounds, null where a rule does not ask.
+
+    Nine in ten watch one device for a threshold, the others a region for two ranges.
+    """
+    source = np.random.default_rng((seed, 1))
+    watching = source.random(count) < WATCHING
+    devices = source.integers(0, DEVICES, count)
+    regions = source.integers(0, REGIONS, count)
+    low = source.random((2, count)) * (1 - np.array(WIDTHS)[:, np.newaxis])
+    high = low + np.array(WIDTHS)[:, np.newaxis]
+    high[0][watching] = 1.0
+    return pa.table(
+        {
+            "id": np.arange(count),
+            "device_eq": pa.array([f"device-{n}" for n in devices], mask=~watching),
+            "region_eq": pa.array([f"region-{n}" for n in regions], mask=watching),
+            "a_lo": low[0],
+            "a_hi": high[0],
+            "b_lo": pa.array(low[1], mask=watching),
+            "b_hi": pa.array(high[1], mask=watching),
+        }
+    )
+
+
+def rule_text(row: dict[str, Any]) -> str:
+    equal = [f"{n} = '{row[f'{n}_eq']}'" for n in ("device", "region") if row[f"{n}_eq"]]
+    ranges = [
+        f"{n} between {row[f'{n}_lo']!r} and {row[f'{n}_hi']!r}"
+        for n in "ab"
+        if row[f"{n}_lo"] is not None
+    ]
+    return " and ".join([*equal, *ranges])
+
+
+def rule_source(row: dict[str, Any]) -> str:
+    """The rule as an expression of Python's."""
+    equal = [f"{n} == {row[f'{n}_eq']!r}" for n in ("device", "region") if row[f"{n}_eq"]]
+    ranges = [
+        f"{row[f'{n}_lo']!r} <= {n} <= {row[f'{n}_hi']!r}"
+        for n in "ab"
+        if row[f"{n}_lo"] is not None
+    ]
+    return " and ".join([*equal, *ranges])
+
+
+def rule_events(start: int, stop: int, seed: int) -> pa.Table:
+    """Events by number: four reals, two texts."""
+    source = np.random.default_rng((seed, 2, start))
+    count = stop - start
+    columns: dict[str, Any] = {name: source.random(count) for name in "abcd"}
+    columns["device"] = [f"device-{n}" for n in source.integers(0, DEVICES, count)]
+    columns["region"] = [f"region-{n}" for n in source.integers(0, REGIONS, count)]
+    return pa.table({"n": np.arange(start, stop), **columns})
+
+
+def joined(events: DataFrame, rules: DataFrame) -> DataFrame:
+    """The nested-loop join: no part of the condition is an equality that Spark could hash."""
+    r = F.broadcast(rules)
+    condition = (
+        (r["device_eq"].isNull() | (events["device"] == r["device_eq"]))
+        & (r["region_eq"].isNull() | (events["region"] == r["region_eq"]))
+        & (r["a_lo"].isNull() | events["a"].between(r["a_lo"], r["a_hi"]))
+        & (r["b_lo"].isNull() | events["b"].between(r["b_lo"], r["b_hi"]))
+    )
+    return events.join(r, condition, how="inner").select(events["*"], r["id"].alias("subscription"))
+
+
+def asked(events: DataFrame, rules: pa.Table) -> DataFrame:
+    """A Python UDF that goes through expressions compiled once a worker."""
+    sources = [rule_source(row) for row in rules.to_pylist()]
+
+    @F.udf(T.ArrayType(T.LongType()))
+    def evaluate(device, region, a, b):  # type: ignore[no-untyped-def]
+        import builtins
+
+        held: Any = builtins.__dict__.setdefault("_tidings_rules", {})
+        if not held:
+            held["codes"] = [builtins.compile(source, "rule", "eval") for source in sources]
+        values = {"device": device, "region": region, "a": a, "b": b}
+        return [n for n, code in enumerate(held["codes"]) if eval(code, {}, values)]
+
+    names = ("device", "region", "a", "b")
+    return events.select("*", F.explode(evaluate(*names)).alias("subscription"))
+
+
+def compare_rules(
+    spark: SparkSession,
+    rules: pa.Table,
+    texts: list[tuple[int, str]],
+    held: DataFrame,
+    frame: DataFrame,
+    seed: int,
+) -> float:
+    """Assert that all ways find the same; how many matches an event has."""
+    sample = rule_events(0, SAMPLE, seed)
+    found = Table(dict(texts)).match_batch(sample)
+    expected = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    events = spark.createDataFrame(sample)
+    few = events.filter(F.col("n") < 50)
+    for way, rows, limit in (
+        ("ours", match(events, held), SAMPLE),
+        ("join", joined(events, frame), SAMPLE),
+        ("udf", asked(few, rules), 50),
+    ):
+        pairs = sorted(
+            (row["n"], row["subscription"]) for row in rows.select("n", "subscription").collect()
+        )
+        assert pairs == [pair for pair in expected if pair[0] < limit], way
+    return round(len(expected) / SAMPLE, 2)
+
+
+# Forwarding
+
+
+def measure_forwarding(
+    wish: argparse.Namespace, folder: Path, said: Callable[[Line], None]
+) -> None:
+    """Ours beside the bare engine, on very many subscriptions."""
+    facts = {"case": "forwarding", "rules": wish.subscriptions}
+    held_path, events_path = str(folder / "subscriptions"), str(folder / "events")
+    counts: dict[str, Any] = {}
+    table: Table | None = None
+    for master in reversed(MASTERS):
+        spark = started(master, wish)
+        if not Path(held_path).exists():
+            write_workload(spark, wish, held_path, events_path)
+        events = spark.read.parquet(events_path)
+        held = spark.read.parquet(held_path)
+        cache = folder / f"tables {master}"
+        start = time.perf_counter()
+        compiled = compile(held, directory=cache)
+        sizes = compiled.stats()._asdict()
+        said(
+            {
+                **facts,
+                "way": "compile",
+                "master": master,
+                "seconds": time.perf_counter() - start,
+                **sizes,
+            }
+        )
+        start = time.perf_counter()
+        match(
+            events.limit(1), compile(held, directory=cache), json="event", output="counts"
+        ).collect()
+        said({**facts, "way": "again", "master": master, "seconds": time.perf_counter() - start})
+        table = table or Table.load(compiled.shards[0].path)
+        check_forwarding(spark, table, compiled, wish)
+        start = time.perf_counter()
+        rows = match(events, compiled, json="event", output="counts").toArrow()
+        seconds = time.perf_counter() - start
+        total = int(sum(rows.column("events").to_pylist()))
+        counts[master] = dict(zip(*(c.to_pylist() for c in rows.columns), strict=True))
+        line = {**facts, "way": "ours counts", "master": master, "events": wish.events}
+        said({**line, "seconds": seconds, "matches_per_event": round(total / wish.events, 1)})
+        spark.stop()
+    assert len({tuple(sorted(found.items())) for found in counts.values()}) == 1
+    assert table is not None
+    workload = WORKLOADS["forwarding"](seed=wish.seed)
+    some = min(wish.events, 4 * BATCH)
+    bare(table, workload.event_table(0, 1_000))
+    seconds = 0.0
+    for start_row in range(0, some, BATCH):
+        batch = workload.event_table(start_row, min(start_row + BATCH, some))
+        seconds += bare(table, batch)
+    said({**facts, "way": "engine", "master": None, "events": some, "seconds": seconds})
+
+
+def bare(table: Table, batch: pa.Table) -> float:
+    """The time that the bare engine takes on one core."""
+    start = time.perf_counter()
+    table.match_batch(batch, threads=1)
+    return time.perf_counter() - start
+
+
+def check_forwarding(
+    spark: SparkSession, table: Table, compiled: Any, wish: argparse.Namespace
+) -> None:
+    """Assert that Spark counts on a sample what the engine finds."""
+    workload = WORKLOADS["forwarding"](seed=wish.seed)
+    rows = [(json.dumps(event),) for event in workload.events(0, 200)]
+    sample = spark.createDataFrame(rows, "event string")
+    found = match(sample, compiled, json="event", output="counts").agg(F.sum("events")).collect()
+    assert found[0][0] == table.match_batch(workload.event_table(0, 200)).num_rows
+
+
+def write_workload(
+    spark: SparkSession, wish: argparse.Namespace, held_path: str, events_path: str
+) -> None:
+    """Make subscriptions and events on the executors."""
+    seed, subscriptions, events = wish.seed, wish.subscriptions, wish.events
+
+    def make_held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        workload = WORKLOADS["forwarding"](seed=seed)
+        for batch in batches:
+            for block in batch.column(0).to_pylist():
+                last = min((block + 1) * BLOCK, subscriptions)
+                rows = list(workload.subscriptions(block * BLOCK, last))
+                texts = [str(predicate) for _, predicate in rows]
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([id for id, _ in rows]), pa.array(texts)],
+                    ["subscription", "predicate"],
+                )
+
+    def make_events(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        workload = WORKLOADS["forwarding"](seed=seed)
+        for batch in batches:
+            for block in batch.column(0).to_pylist():
+                rows = workload.events(block * BLOCK, min((block + 1) * BLOCK, events))
+                texts = pa.array(json.dumps(event) for event in rows)
+                yield pa.RecordBatch.from_arrays([texts], ["event"])
+
+    for path, count, make, schema in (
+        (held_path, subscriptions, make_held, "subscription long, predicate string"),
+        (events_path, events, make_events, "event string"),
+    ):
+        blocks = spark.range(0, -(-count // BLOCK), 1, 8)
+        blocks.mapInArrow(make, schema).write.parquet(path)
+
+
+if __name__ == "__main__":
+    main()

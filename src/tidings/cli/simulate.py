@@ -1,0 +1,192 @@
+"""`tidings simulate`: what do routing schemes cost on this network, and do protocols hold?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidings.cli.terminal import colour, complain, write
+
+if TYPE_CHECKING:
+    from tidings.overlay.graph import Graph
+    from tidings.routing.comparison import Step, Summary
+
+
+def simulate(
+    topology: Annotated[
+        str, typer.Option(help="The network; tidings topology lists what there is.")
+    ] = "ba:200",
+    scheme: Annotated[
+        str | None, typer.Option(help="Schemes, with commas between; all without it.")
+    ] = None,
+    subscriptions: Annotated[
+        int, typer.Option(min=0, max=100_000, help="How many every node holds.")
+    ] = 10,
+    events: Annotated[
+        int, typer.Option(min=0, max=10_000_000, help="How many are published, at random nodes.")
+    ] = 1_000,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="Break a network that runs this protocol, instead of comparing schemes."),
+    ] = None,
+    faults: Annotated[
+        str, typer.Option(help="With --protocol: all, none, or kinds with commas between.")
+    ] = "all",
+    seeds: Annotated[
+        int, typer.Option(min=1, max=100_000_000, help="With --protocol: how many are run.")
+    ] = 100,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides all that is drawn; of several, the first.")
+    ] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
+) -> int:
+    """Compare routing schemes: the same events on the same network under each.
+
+    Subscriptions and events are those of paper F's generator. With --protocol, a network runs it
+    while links and nodes fail, once for each seed, and every delivery is checked; the topology
+    small is another small one for each seed.
+
+    Exits with 0, with 1 if an event was lost or anything else went wrong that must not, with 2 if
+    there is no such topology, scheme, protocol or fault.
+
+    \b
+    Examples:
+      tidings simulate --topology ba:200 --scheme pif,psf,drp,flooding --events 1000
+      tidings simulate --topology ba:30 --protocol cbcb --faults all --seeds 1000
+    """
+    if protocol is not None:
+        from tidings.cli.swarm import run_swarm
+
+        with _progress() as step:
+            return run_swarm(topology, protocol, faults, seeds, seed, as_json, step)
+    return _compare(topology, scheme, subscriptions, events, seed, as_json)
+
+
+def _compare(
+    text: str, names: str | None, subscriptions: int, events: int, seed: int, as_json: bool
+) -> int:
+    from random import Random
+
+    from tidings.language.explanation import printable
+    from tidings.matching.workload import ForwardingWorkload
+    from tidings.overlay.paths import unique_paths
+    from tidings.overlay.topologies import TopologyError, topology
+    from tidings.routing.comparison import compare
+    from tidings.routing.network import Network
+    from tidings.routing.schemes import SCHEMES
+
+    wanted = list(SCHEMES) if names is None else [name.strip() for name in names.split(",")]
+    unknown = [name for name in wanted if name not in SCHEMES]
+    if unknown:
+        known = ", ".join(SCHEMES)
+        complain(
+            f"tidings simulate: --scheme: expected some of {known}, found {printable(unknown[0])!r}"
+        )
+        return 2
+    try:
+        graph = topology(text, seed)
+    except TopologyError as error:
+        complain(f"tidings simulate: {printable(str(error))} (tidings topology lists them)")
+        return 2
+    workload = ForwardingWorkload(seed=seed)
+    chance = Random(f"sources {seed}")
+    with _progress() as step:
+        step("subscribing", 0, 1)
+        held = workload.subscriptions(0, subscriptions * graph.nodes)
+        network = Network.of(graph, ((row % graph.nodes, predicate) for row, predicate in held))
+        published = [(chance.randrange(graph.nodes), one) for one in workload.events(0, events)]
+        rows = compare(network, [SCHEMES[name] for name in wanted], published, step)
+    if as_json:
+        facts = {
+            "topology": text,
+            "seed": seed,
+            "nodes": graph.nodes,
+            "links": len(graph.links),
+            "shortest_paths_unique": unique_paths(graph),
+            "subscriptions": subscriptions * graph.nodes,
+            "events": events,
+            "schemes": [asdict(row) for row in rows],
+        }
+        write(json.dumps(facts))
+    else:
+        for line in _table(text, seed, graph, subscriptions, rows):
+            write(line)
+    return 0 if all(row.correct for row in rows) else 1
+
+
+def _table(
+    text: str, seed: int, graph: Graph, subscriptions: int, rows: list[Summary]
+) -> Iterator[str]:
+    """The comparison for a person."""
+    from tidings.language.explanation import printable
+
+    yield (
+        f"{printable(text)}, seed {seed}: {graph.nodes:,} nodes, {len(graph.links):,} links, "
+        f"{graph.nodes * subscriptions:,} subscriptions, {rows[0].events:,} events, "
+        f"{rows[0].expected:,} deliveries"
+    )
+    columns = {
+        "scheme": [row.scheme for row in rows],
+        "packets": [f"{row.packets:,}" for row in rows],
+        "relayed": [f"{row.relayed:,}" for row in rows],
+        "spam": [f"{row.spam:,}" for row in rows],
+        "duplicates": [f"{row.duplicates:,}" for row in rows],
+        "stretch": [f"{row.stretch_mean:.2f}" for row in rows],
+        "header bits": [f"{row.header_bits_mean:.0f}" for row in rows],
+        "state bits": [_short(row.state_bits) for row in rows],
+        "unreduced": [_short(row.state_bits_unreduced) for row in rows],
+        "formula": [_short(row.formula_bits) for row in rows],
+        "verdict": [_verdict(row) for row in rows],
+    }
+    widths = [max(map(len, [name, *cells])) for name, cells in columns.items()]
+    for line in [list(columns), *zip(*columns.values(), strict=True)]:
+        first, *others = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        yield "  ".join([line[0].ljust(len(first)), *others[:-1], line[-1]])
+    if any(row.state_bits is None for row in rows):
+        yield "state bits: too many filters to reduce; unreduced is the bound"
+
+
+def _verdict(row: Summary) -> str:
+    if not row.correct:
+        return colour(f"lost {row.expected - row.delivered:,}", "red")
+    if row.ideal:
+        return "ideal"
+    return "latency-minimal" if row.latency_minimal else "correct"
+
+
+def _short(bits: int | None) -> str:
+    """A number of bits in three digits and a unit."""
+    if bits is None:
+        return "-"
+    value, units = float(bits), iter(("", "k", "M", "G", "T", "P", "E"))
+    unit = next(units)
+    while value >= 999.5:
+        value /= 1_000
+        unit = next(units)
+    if not unit:
+        return f"{bits}"
+    return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}{unit}"
+
+
+@contextmanager
+def _progress() -> Iterator[Step]:
+    """A bar on the terminal; none where standard error is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, whole: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn()]
+    parts += [MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+        yield lambda what, done, whole: progress.update(
+            task, description=f"{what:22}", completed=done, total=whole
+        )

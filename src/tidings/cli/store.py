@@ -1,0 +1,332 @@
+"""`tidings store`: subscriptions in a folder that streams read while they change."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidings.cli.terminal import colour, complain, write
+
+if TYPE_CHECKING:
+    from tidings.language.subscriptions import BadSubscription
+    from tidings.spark.store import Commit, Store
+
+SHOWN = 20  # subscriptions that are listed, and refused ones
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+
+Folder = Annotated[str, typer.Option("--store", metavar="PATH", help="The folder of the store.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="FILE", help="Files of subscriptions, or - for standard input."),
+]
+OneId = Annotated[str | None, typer.Option("--id", help="The id of one subscription.")]
+OnePredicate = Annotated[str | None, typer.Option("--predicate", help="Its predicate.")]
+Dialect = Annotated[str, typer.Option(help="The dialect of predicates that name none.")]
+Format = Annotated[
+    str | None, typer.Option(help="csv, jsonl or text, where the name does not tell.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Change nothing if one cannot be taken.")]
+
+
+@app.callback()
+def keep(context: typer.Context) -> int:
+    """Keep subscriptions in a folder, with all their versions; streams follow it as it changes."""
+    if context.invoked_subcommand is None:
+        write(context.get_help())
+    return 0
+
+
+@app.command()
+def add(
+    store: Folder,
+    files: Files = None,
+    id: OneId = None,
+    predicate: OnePredicate = None,
+    dialect: Dialect = "tidings",
+    format: Format = None,
+    strict: Strict = False,
+) -> int:
+    """Add subscriptions whose ids are not in the store; the first ones make it.
+
+    Files are those of tidings check, or Parquet with the columns subscription and predicate. What
+    cannot be taken is shown, and the others are added.
+
+    Exits with 0 if all were added, 1 if one was not, 2 if a file or the store cannot be read.
+
+    \b
+    Example:
+      tidings store add --store alerts --id ada --predicate "severity > 2"
+      tidings store add --store alerts alerts.csv
+    """
+    return _change("add", store, files, id, predicate, dialect, format, strict)
+
+
+@app.command()
+def replace(
+    store: Folder,
+    files: Files = None,
+    id: OneId = None,
+    predicate: OnePredicate = None,
+    dialect: Dialect = "tidings",
+    format: Format = None,
+    strict: Strict = False,
+) -> int:
+    """Give other predicates to subscriptions that are in the store.
+
+    \b
+    Example:
+      tidings store replace --store alerts --id ada --predicate "severity > 3"
+    """
+    return _change("replace", store, files, id, predicate, dialect, format, strict)
+
+
+@app.command()
+def remove(
+    store: Folder,
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID", help="The ids; - reads them, a line each.")
+    ],
+    strict: Strict = False,
+) -> int:
+    """Remove subscriptions from the store.
+
+    \b
+    Example:
+      tidings store remove --store alerts ada ben
+    """
+    given = [line.rstrip("\r\n") for line in sys.stdin] if ids == ["-"] else ids
+
+    def change(held: Store) -> Commit:
+        return held.remove(_as_ids(held, given), strict=strict)
+
+    return _carried_out("remove", store, change, [])
+
+
+@app.command("list")
+def list_subscriptions(
+    store: Folder,
+    version: Annotated[
+        int | None, typer.Option(help="The version; the newest if none is said.")
+    ] = None,
+    history: Annotated[
+        bool, typer.Option("--history", help="List the versions instead, with their changes.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, help="List so many; 0 is all.")] = SHOWN,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines.")] = False,
+) -> int:
+    """List the subscriptions of a version, or the versions.
+
+    \b
+    Example:
+      tidings store list --store alerts --version 3
+      tidings store list --store alerts --history
+    """
+    from tidings.spark.intake import StoreError
+    from tidings.spark.store import Store
+
+    held = Store(store)
+    try:
+        number = held.version() if version is None else version
+        if history:
+            _write_history(held, limit, as_json)
+        else:
+            _write_rows(held.snapshot(number), number, limit, as_json)
+    except StoreError as error:
+        return _failed("list", str(error))
+    return 0
+
+
+@app.command()
+def compact(
+    store: Folder,
+    before: Annotated[
+        int | None,
+        typer.Option(help="Also forget the versions before this one; no stream may need them."),
+    ] = None,
+) -> int:
+    """Save the whole state of the newest version, so that reading begins there.
+
+    \b
+    Example:
+      tidings store compact --store alerts
+    """
+    from tidings.spark.intake import StoreError
+    from tidings.spark.store import Store
+
+    held = Store(store)
+    try:
+        version = held.compact()
+        removed = 0 if before is None else held.vacuum(before)
+    except StoreError as error:
+        return _failed("compact", str(error))
+    write(f"version {version} is saved as a whole")
+    if before is not None:
+        write(f"{_count(removed, 'file')} of versions before {before} removed (none of this hour)")
+    return 0
+
+
+# Changes
+
+
+def _change(
+    what: str,
+    store: str,
+    files: list[str] | None,
+    id: str | None,
+    predicate: str | None,
+    dialect: str,
+    format: str | None,
+    strict: bool,
+) -> int:
+    """Add or replace subscriptions of files, or one."""
+    from tidings.language.subscriptions import SubscriptionFileError
+    from tidings.spark.files import read_rows
+    from tidings.spark.intake import StoreError
+
+    if bool(files) == (id is not None) or (id is None) != (predicate is None):
+        raise typer.BadParameter("name files, or one subscription by --id and --predicate")
+    bad: list[BadSubscription] = []
+    parts: list[Any] = []
+    try:
+        for file in files or ():
+            if file == "-" and format is None:
+                raise typer.BadParameter("standard input has no name to tell its format: --format")
+            rows, wrong = read_rows(sys.stdin.buffer if file == "-" else file, format, dialect)
+            parts.append(rows)
+            bad += wrong
+    except (SubscriptionFileError, StoreError) as error:
+        return _failed(what, str(error))
+    if bad and strict:
+        _show_bad(bad)
+        complain(f"tidings store {what}: nothing was changed (--strict)")
+        return 1
+
+    def change(held: Store) -> Commit:
+        rows: Any
+        if id is not None:
+            rows = [(*_as_ids(held, [id]), predicate, dialect)]
+        else:
+            from tidings.spark.files import joined
+
+            rows = joined(parts, _has_integers(held))
+        return (held.add if what == "add" else held.replace)(rows, strict=strict)
+
+    return _carried_out(what, store, change, bad)
+
+
+def _carried_out(what: str, store: str, change: Any, bad: list[BadSubscription]) -> int:
+    """Make a change, and say what became of it."""
+    from tidings.spark.intake import StoreError
+    from tidings.spark.store import Store
+
+    held = Store(store)
+    try:
+        before = held.version() if held.exists() else 0
+        commit: Commit = change(held)
+        made = held.history()[-1] if commit.version > before else None
+    except StoreError as error:
+        return _failed(what, str(error), 1 if held.exists() else 2)
+    _show_bad(bad)
+    refused = commit.refused.to_pylist()
+    for row in refused[:SHOWN]:
+        write(f"{_printable(row['subscription'])}: {colour(_printable(row['reason']), 'red')}")
+    if len(refused) > SHOWN:
+        write(f"… {len(refused) - SHOWN} more that cannot be taken")
+    changed = 0
+    if made is not None:
+        changed = made.added + made.removed + made.replaced
+    total = held.snapshot(commit.version).num_rows
+    refusals = len(bad) + len(refused)
+    done = {"add": "added", "remove": "removed", "replace": "replaced"}[what]
+    write(
+        f"version {commit.version}: {changed} {done}, "
+        f"{colour(f'{refusals} refused', 'red') if refusals else '0 refused'}; "
+        f"{_count(total, 'subscription')}"
+    )
+    return 1 if refusals else 0
+
+
+def _show_bad(bad: list[BadSubscription]) -> None:
+    for one in bad[:SHOWN]:
+        place = f"{one.file}:{one.line}" + (f":{one.column}" if one.column is not None else "")
+        write(f"{_printable(place)}: {colour(_printable(one.reason), 'red')}")
+    if len(bad) > SHOWN:
+        write(f"… {len(bad) - SHOWN} more that cannot be read (tidings check shows them)")
+
+
+def _has_integers(held: Store) -> bool | None:
+    """Whether the ids of a store are integers; None where it has none yet."""
+    if not held.exists() or not held.version():
+        return None
+    return str(held.snapshot().schema.field("subscription").type) == "int64"
+
+
+def _as_ids(held: Store, given: list[str]) -> list[str | int]:
+    """Ids from the command line as those of the store are."""
+    if not _has_integers(held):
+        return [*given]
+    try:
+        return [int(id) for id in given]
+    except ValueError:
+        from tidings.spark.intake import StoreError
+
+        wrong = next(id for id in given if not id.lstrip("+-").isdecimal())
+        raise StoreError(
+            f"expected an integer as id, as all in this store are, found {wrong!r:.80}"
+        ) from None
+
+
+# What is written
+
+
+def _write_rows(rows: Any, version: int, limit: int, as_json: bool) -> None:
+    shown = rows.slice(0, limit or rows.num_rows).to_pylist()
+    if as_json:
+        for row in shown:
+            fields = {"id": row["subscription"], "predicate": row["predicate"]}
+            write(json.dumps(fields | ({"dialect": row["dialect"]} if row["dialect"] else {})))
+        return
+    write(f"version {version}: {_count(rows.num_rows, 'subscription')}")
+    width = max((len(_printable(str(row["subscription"]))) for row in shown), default=0)
+    for row in shown:
+        dialect = f"  ({_printable(row['dialect'])})" if row["dialect"] else ""
+        name = _printable(str(row["subscription"]))
+        write(f"  {name:{min(width, 40)}}  {_printable(row['predicate'])}{dialect}")
+    if rows.num_rows > len(shown):
+        write(f"  … {rows.num_rows - len(shown)} more (--limit 0 lists all)")
+
+
+def _write_history(held: Store, limit: int, as_json: bool) -> None:
+    changes = held.history()
+    for change in changes[-limit:] if limit else changes:
+        at = change.at.isoformat(sep=" ", timespec="seconds")
+        if as_json:
+            write(json.dumps(change._asdict() | {"at": change.at.isoformat()}))
+        else:
+            write(
+                f"version {change.version}  {at}  "
+                f"{change.added} added, {change.removed} removed, {change.replaced} replaced"
+            )
+
+
+def _printable(text: str) -> str:
+    from tidings.language.explanation import printable
+
+    return printable(text)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _failed(what: str, message: str, code: int = 2) -> int:
+    complain(f"tidings store {what}: {_printable(message)} (tidings store {what} --help)")
+    return code

@@ -1,0 +1,245 @@
+"""Predicates as flat columns: what many processes that parse hand to the one that compiles.
+
+Parsing and normalising take most of the time of compiling and need no neighbour, so they can be
+done anywhere. `flatten` lays the normal forms of some predicates out as Arrow columns; `to_bytes`
+and `from_bytes` carry them; `assemble` compiles what came from everywhere into one segment, without
+making a predicate again. Only those past the bound of the normal form are read from their text.
+
+Law: `assemble(ids, texts, flatten(predicates))` finds what `Segment.of` finds.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidings.language.constraint import Constraint, simplify
+from tidings.language.errors import NormalFormError
+from tidings.language.expression import Expression
+from tidings.language.predicate import Predicate, parse
+from tidings.matching.contract import names_of
+from tidings.matching.plan import Plan, compile_plan, necessary
+from tidings.matching.segment import Segment
+from tidings.matching.storage import StoredIds
+
+Array = np.ndarray[Any, Any]
+
+_TEXT, _INTEGER, _REAL, _TRUTH = range(4)
+_KINDS: Final = {str: _TEXT, int: _INTEGER, float: _REAL, bool: _TRUTH}
+_NO_OPERAND, _ONE_OPERAND = -2, -1  # else a tuple of so many
+_CODED: Final = pa.dictionary(pa.int32(), pa.string())
+
+_PREDICATES: Final = pa.schema({"filters": pa.int32(), "whole": pa.bool_()})
+_FILTERS: Final = pa.schema({"constraints": pa.int32()})
+_CONSTRAINTS: Final = pa.schema(
+    {
+        "name": _CODED,
+        "operator": _CODED,
+        "type": _CODED,
+        "negated": pa.bool_(),
+        "operands": pa.int32(),
+    }
+)
+_OPERANDS: Final = pa.schema(
+    {"kind": pa.int8(), "text": pa.large_string(), "integer": pa.int64(), "real": pa.float64()}
+)
+_OWNED: Final = ("filters", "constraints", "operands")  # columns that count rows of the next table
+_NAMES: Final = pa.schema({"name": pa.string()})
+
+
+class Flat(NamedTuple):
+    """Predicates as tables, each row of one owning so many of the next."""
+
+    predicates: pa.Table  # filters, and whether they only say what is needed at least
+    filters: pa.Table
+    constraints: pa.Table
+    operands: pa.Table
+    names: pa.Table  # the attributes asked about; the empty name means all there are
+
+    def slice(self, first: int, last: int) -> Flat:
+        """The predicates of these numbers."""
+        bounds = [(first, last)]
+        for table, column in zip(self[:3], _OWNED, strict=True):
+            begins = _begins(_lengths(table.column(column)))
+            first, last = bounds[-1]
+            bounds.append((int(begins[first]), int(begins[last])))
+        parts = [table.slice(a, b - a) for table, (a, b) in zip(self[:4], bounds, strict=True)]
+        return Flat._make([*parts, self.names])
+
+    def take(self, numbers: Array) -> Flat:
+        """The predicates of these numbers, which ascend."""
+        tables = []
+        for table, column in zip(self[:4], (*_OWNED, None), strict=True):
+            tables.append(table.take(pa.array(numbers)))
+            if column is not None:
+                lengths = _lengths(table.column(column))
+                kept = np.zeros(lengths.size, bool)
+                kept[numbers] = True
+                numbers = np.flatnonzero(np.repeat(kept, lengths))
+        return Flat._make([*tables, self.names])
+
+
+def flatten(predicates: Iterable[Predicate]) -> Flat:
+    """The normal forms of predicates as columns."""
+    filters: list[int] = []
+    whole: list[bool] = []
+    lengths: list[int] = []
+    flat: list[Constraint] = []
+    names: set[str] = set()
+    for predicate in predicates:
+        found, complete = _filters(predicate)
+        filters.append(len(found))
+        whole.append(not complete)
+        names |= names_of((predicate.expression,))
+        for filter in found:
+            lengths.append(len(filter))
+            flat.extend(filter)
+    operands: list[int] = []
+    scalars: list[Any] = []
+    for constraint in flat:
+        operand = constraint.operand
+        if type(operand) is tuple:
+            operands.append(len(operand))
+            scalars.extend(operand)
+        elif operand is None:
+            operands.append(_NO_OPERAND)
+        else:
+            operands.append(_ONE_OPERAND)
+            scalars.append(operand)
+    kinds = np.fromiter((_KINDS[type(value)] for value in scalars), np.int8, len(scalars))
+    columns: list[tuple[Any, ...]] = list(zip(*flat, strict=True)) or [()] * 5
+    coded = [pa.array(columns[at], pa.string()).dictionary_encode() for at in range(3)]
+    return Flat(
+        pa.table([filters, whole], schema=_PREDICATES),
+        pa.table([lengths], schema=_FILTERS),
+        pa.table([*coded, columns[3], operands], schema=_CONSTRAINTS),
+        pa.table(
+            [
+                kinds,
+                [value if type(value) is str else None for value in scalars],
+                [int(value) if type(value) in (int, bool) else None for value in scalars],
+                [value if type(value) is float else None for value in scalars],
+            ],
+            schema=_OPERANDS,
+        ),
+        pa.table([sorted(names)], schema=_NAMES),
+    )
+
+
+def _filters(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:
+    """The filters of a predicate, or without a normal form one of what it needs at least."""
+    try:
+        return predicate.filters, True
+    except NormalFormError:
+        simple = (simplify(constraint) for constraint in necessary(predicate.expression))
+        return [tuple(c for c in simple if c is not None)], False
+
+
+# Between processes
+
+
+def to_bytes(table: pa.Table) -> bytes:
+    """A table as a compressed Arrow stream."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+def from_bytes(parts: Iterable[bytes]) -> pa.Table:
+    """The rows of all parts, which have one schema; at least one part is needed."""
+    tables = [pa.ipc.open_stream(part).read_all() for part in parts]
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+# Compiling
+
+
+def assemble(ids: pa.Array, texts: pa.Array, flat: Flat) -> Segment:
+    """Compile flat predicates; their texts are read only where there is no normal form."""
+    with _collector_off():
+        return Segment(StoredIds(ids, None), _plan(texts, flat))
+
+
+def _plan(texts: pa.Array, flat: Flat) -> Plan:
+    constraints = _constraints(flat)
+    ends = np.cumsum(_lengths(flat.filters.column("constraints"))).tolist()
+    filters = [constraints[a:b] for a, b in zip([0, *ends][: len(ends)], ends, strict=True)]
+    counts = _lengths(flat.predicates.column("filters"))
+    owners = np.repeat(np.arange(counts.size), counts)
+    begins = _begins(counts)
+    questions: dict[int, Expression] = {}
+    whole = flat.predicates.column("whole").to_numpy()
+    for number in np.flatnonzero(whole).tolist():
+        questions[int(begins[number])] = parse(texts[number].as_py()).expression
+    return compile_plan(filters, owners, questions, counts.size)
+
+
+def _constraints(flat: Flat) -> list[Constraint]:
+    """The constraints of all filters, one after another."""
+    table = flat.constraints
+    columns = (_decoded(table.column(name)) for name in ("name", "operator", "type"))
+    negated = table.column("negated").to_pylist()
+    return list(map(Constraint, *columns, negated, _operands(flat)))
+
+
+def _operands(flat: Flat) -> list[Any]:
+    """The operand of each constraint, as the language has it."""
+    table = flat.operands
+    kinds = table.column("kind").to_numpy()
+    values = np.empty(kinds.size, object)
+    for kind, column in ((_TEXT, "text"), (_INTEGER, "integer"), (_REAL, "real")):
+        chosen = kinds == kind
+        taken = table.column(column).filter(pa.array(chosen)).to_pylist()
+        values[chosen] = np.fromiter(taken, object, len(taken))
+    truths = kinds == _TRUTH
+    taken = table.column("integer").filter(pa.array(truths)).to_pylist()
+    values[truths] = np.fromiter(map(bool, taken), object, len(taken))
+    counts = flat.constraints.column("operands").to_numpy()
+    lengths = _lengths(flat.constraints.column("operands"))
+    begins = _begins(lengths)
+    operands = np.full(counts.size, None, object)
+    single = counts == _ONE_OPERAND
+    operands[single] = values[begins[:-1][single]]
+    for at in np.flatnonzero(counts >= 0).tolist():
+        operands[at] = tuple(values[begins[at] : begins[at + 1]])
+    return operands.tolist()  # type: ignore[no-any-return]
+
+
+def _decoded(column: pa.ChunkedArray) -> list[str]:
+    """The texts of a dictionary column, equal ones as one object."""
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = array.chunk(0) if array.num_chunks else pa.array([], _CODED)
+    words = np.array([*array.dictionary.to_pylist(), None], object)
+    return words[array.indices.to_numpy(zero_copy_only=False)].tolist()  # type: ignore[no-any-return]
+
+
+def _lengths(column: pa.ChunkedArray) -> Array:
+    """How many rows of the next table each row owns."""
+    counts: Array = column.to_numpy().astype(np.int64)
+    counts[counts == _NO_OPERAND] = 0
+    counts[counts == _ONE_OPERAND] = 1
+    return counts
+
+
+def _begins(lengths: Array) -> Array:
+    return np.concatenate(([0], np.cumsum(lengths)))
+
+
+@contextmanager
+def _collector_off() -> Iterator[None]:
+    """Millions of tuples are made, none of them garbage; looking for some would take longest."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

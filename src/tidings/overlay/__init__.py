@@ -1,0 +1,1 @@
+"""Who is connected to whom: graphs, their shortest-path trees, and topologies by name."""

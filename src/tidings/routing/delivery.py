@@ -1,0 +1,153 @@
+"""What becomes of one event: the packets that a scheme sends for it, and how good that is (U1).
+
+`deliver` lets the scheme decide at every node that a packet comes to, in the order in which packets
+come when links delay by their weight. `judge` compares with what an all-knowing reader wants:
+
+- *correct*: nobody who is interested and in reach misses it;
+- *latency-minimal*: everybody who is interested first gets it by a shortest path;
+- *spam*: a packet that comes to one who did not ask and leads to nobody who did;
+- *duplicate*: a packet with an event that was at its node before;
+- *ideal*: correct, latency-minimal, no spam, no duplicates, so that no packet can be left out.
+
+The paper calls a delivery ideal when it is the smallest of the latency-minimal ones. Where shortest
+paths are unique that is the same. Where they are not, a tree on other shortest paths may be
+smaller still; finding it is the Steiner tree problem, and no scheme of the paper tries. See
+`docs/routing.md`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tidings.overlay.graph import Graph
+from tidings.routing.memory import id_bits
+from tidings.routing.network import Content, Network, Nodes, members
+from tidings.routing.schemes import Scheme
+
+
+class Delivery(NamedTuple):
+    """The delivery tree of an event: a packet a place, in the order in which they come.
+
+    `causes` has the place of the packet on whose coming each was sent, -1 at the source.
+    """
+
+    source: int
+    senders: list[int]
+    receivers: list[int]
+    times: list[int]  # when a packet comes, in weights of links
+    causes: list[int]
+    header_bits: list[int]
+
+
+class Outcome(NamedTuple):
+    """How good a delivery is. Counts are of packets, but for those of nodes that are named so."""
+
+    expected: int  # nodes that are interested and in reach, without the source
+    delivered: int  # of these, nodes that it came to
+    packets: int
+    duplicates: int
+    spam: int
+    relayed: int  # to one who did not ask, on the way to one who did
+    stretches: list[float]  # of each delivery: the way it took to the shortest way
+    header_bits: int
+
+    @property
+    def correct(self) -> bool:
+        return self.delivered == self.expected
+
+    @property
+    def latency_minimal(self) -> bool:
+        return self.correct and all(stretch == 1 for stretch in self.stretches)
+
+    @property
+    def ideal(self) -> bool:
+        return self.latency_minimal and not self.spam and not self.duplicates
+
+
+class EndlessDelivery(RuntimeError):
+    """A scheme sends packets in circles."""
+
+
+def deliver(
+    scheme: Scheme, states: Sequence[Any], graph: Graph, source: int, event: Content
+) -> Delivery:
+    """What a scheme sends when an event is published at a source."""
+    bits = id_bits(graph.nodes)
+    header_bits, next_header, forward = scheme.header_bits, scheme.header, scheme.forward
+    adjacency = graph.adjacency
+    found = Delivery(source, [], [], [], [], [])
+    bound = 64 * (graph.nodes + len(graph.links))
+    seen = {source}
+    first = scheme.init(states[source], event)
+    # Waiting: time, number of the packet, receiver, sender, header, cause. Numbers are unique.
+    waiting: list[tuple[int, int, int, int, Any, int]] = []
+    weight = header_bits(first, bits)
+    sent = 0
+    for link in forward(states[source], first, event):
+        waiting.append((adjacency[source][link], sent, link, source, (first, weight), -1))
+        sent += 1
+    heapq.heapify(waiting)
+    while waiting:
+        time, _, node, sender, (header, weight), cause = heapq.heappop(waiting)
+        place = len(found.receivers)
+        found.receivers.append(node)
+        found.senders.append(sender)
+        found.times.append(time)
+        found.causes.append(cause)
+        found.header_bits.append(weight)
+        if scheme.suppresses:
+            if node in seen:
+                continue
+            seen.add(node)
+        state = states[node]
+        links = forward(state, header, event)
+        if not links:
+            continue
+        header = next_header(state, header)
+        onward = (header, header_bits(header, bits))
+        row = adjacency[node]
+        for link in links:
+            heapq.heappush(waiting, (time + row[link], sent, link, node, onward, place))
+            sent += 1
+        if sent > bound:
+            raise EndlessDelivery(f"{scheme.name}: {sent} packets for an event from {source}")
+    return found
+
+
+def judge(network: Network, delivery: Delivery, interested: Nodes) -> Outcome:
+    """How good a delivery is, given who is interested in the event."""
+    source, receivers = delivery.source, delivery.receivers
+    distance = network.trees[source].distance
+    wanted = {n for n in members(interested) if distance[n] > 0}
+    useful = bytearray(len(receivers))
+    copies = bytearray(len(receivers))
+    seen = {source}
+    stretches: list[float] = []
+    for place, node in enumerate(receivers):
+        if node in seen:
+            copies[place] = 1
+            continue
+        seen.add(node)
+        if node in wanted:
+            useful[place] = 1
+            stretches.append(delivery.times[place] / distance[node])
+    for place in range(len(receivers) - 1, -1, -1):
+        if useful[place] and delivery.causes[place] >= 0:
+            useful[delivery.causes[place]] = 1
+    spam = relayed = 0
+    for place, node in enumerate(receivers):
+        if not copies[place]:
+            spam += not useful[place]
+            relayed += useful[place] and node not in wanted
+    return Outcome(
+        expected=len(wanted),
+        delivered=len(stretches),
+        packets=len(receivers),
+        duplicates=sum(copies),
+        spam=spam,
+        relayed=relayed,
+        stretches=stretches,
+        header_bits=sum(delivery.header_bits),
+    )

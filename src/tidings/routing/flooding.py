@@ -1,0 +1,65 @@
+"""Flooding: every event goes everywhere (S1).
+
+A node passes an event on by all links but the one it came by. Where links form circles copies meet,
+so nodes must know an event that they have seen before and drop it. It needs no state but that
+memory, which lasts as long as copies are under way and is not counted.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from tidings.routing.memory import Shape, Size
+from tidings.routing.network import Content, Network
+
+SEQUENCE_BITS: Final = 64  # by which nodes know an event again, beside its source
+
+
+class State(NamedTuple):
+    """What a node keeps."""
+
+    node: int
+    links: tuple[int, ...]
+
+
+class Header(NamedTuple):
+    """Who published the event, and who has sent this copy."""
+
+    source: int
+    sender: int
+
+
+def build(network: Network) -> list[State]:
+    """The state of every node."""
+    graph = network.graph
+    return [State(node, graph.neighbours(node)) for node in range(graph.nodes)]
+
+
+def init(node: State, event: Content) -> Header:
+    """The header of an event that is published here."""
+    return Header(node.node, node.node)
+
+
+def header(node: State, header: Header) -> Header:
+    """The header of the copies sent on."""
+    return Header(header.source, node.node)
+
+
+def forward(node: State, header: Header, event: Content) -> list[int]:
+    """Where a packet goes from here."""
+    return [link for link in node.links if link != header.sender]
+
+
+def header_bits(header: Header, id_bits: int) -> int:
+    """How much a packet carries beside the event."""
+    return 2 * id_bits + SEQUENCE_BITS
+
+
+def size(node: State) -> Size:
+    """What the state holds: nothing that the links do not tell."""
+    return Size(0, 0, [])
+
+
+def formula(shape: Shape, advantage: float) -> float:
+    """Nothing to keep."""
+    return 0

@@ -1,0 +1,145 @@
+"""Predicates as packets carry them: texts, and the algebra on texts, remembered.
+
+A node parses, joins and compares the same few texts over and over; each question is answered once.
+All are pure functions, so that remembering changes nothing but the time. A predicate whose normal
+form passes the bound still matches; it is never said to be covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+from tidings.language.errors import NormalFormError
+from tidings.language.filter import Filter
+from tidings.language.predicate import Predicate, parse, union
+from tidings.matching.contract import Matcher
+
+NOTHING: Final = "false"
+REMEMBERED: Final = 16_384
+LONG: Final = 2_000  # characters of a predicate that is worth compiling
+FEW: Final = 32  # predicates that are joined without a thought
+
+
+_predicates: dict[str, Predicate] = {}
+
+
+def predicate_of(text: str) -> Predicate:
+    """The predicate that a text writes."""
+    found = _predicates.get(text)
+    return _remember(text, parse(text)) if found is None else found
+
+
+def _remember(text: str, predicate: Predicate) -> Predicate:
+    if len(_predicates) >= REMEMBERED:
+        _predicates.clear()
+    _predicates[text] = predicate
+    return predicate
+
+
+_compile: Callable[[Predicate], Matcher] | None = None
+
+
+def compile_with(compiler: Callable[[Predicate], Matcher]) -> None:
+    """From now on ask predicates of many filters by what this makes of them."""
+    global _compile
+    _compile = compiler
+
+
+def wants(text: str, event: dict[str, Any]) -> bool:
+    """Whether an event matches the predicate that a text writes.
+
+    >>> wants("severity > 2", {"severity": 3})
+    True
+    """
+    if _compile is None or len(text) < LONG:
+        return predicate_of(text).matches(event)
+    return bool(_compiled(text).match(event))
+
+
+@lru_cache(64)
+def _compiled(text: str) -> Matcher:
+    assert _compile is not None
+    return _compile(predicate_of(text))
+
+
+def join(texts: Iterable[str]) -> str:
+    """Events that match any, reduced; of none, `false`.
+
+    >>> join(["severity > 2", "severity > 5", "false"])
+    'severity > 2'
+    """
+    parts = set(texts)
+    parts.discard(NOTHING)
+    if not parts:
+        return NOTHING
+    return _join(tuple(sorted(parts)))
+
+
+@lru_cache(REMEMBERED)
+def _join(texts: tuple[str, ...]) -> str:
+    parts = [predicate_of(text) for text in texts]
+    try:
+        filters = frozenset(f for part in parts for f in part.filters)
+    except NormalFormError:
+        return _written(union(parts))
+    return _join_filters(filters)
+
+
+@lru_cache(REMEMBERED)
+def _join_filters(filters: frozenset[Filter]) -> str:
+    # `union` depends on the set of filters, not on their order.
+    return _written(union(Predicate.of((f,)) for f in sorted(filters)))
+
+
+def _written(predicate: Predicate) -> str:
+    text = str(predicate)
+    _remember(text, predicate)
+    return text
+
+
+@lru_cache(REMEMBERED)
+def covers(text: str, other: str) -> bool:
+    """Whether whoever matches the other surely matches the first."""
+    if text == other or other == NOTHING:
+        return True
+    try:
+        return predicate_of(text).covers(predicate_of(other))
+    except NormalFormError:
+        return False
+
+
+@lru_cache(REMEMBERED)
+def beyond(text: str, known: str) -> str:
+    """The filters of a predicate that another does not cover: what it adds.
+
+    >>> beyond("a = 1 or b = 2", "b > 0")
+    'a = 1'
+    """
+    if known == NOTHING:
+        return text
+    if text in (NOTHING, known):
+        return NOTHING
+    try:
+        there = predicate_of(known)
+        filters = predicate_of(text).filters
+        kept = [f for f in filters if not there.covers(Predicate.of((f,)))]
+    except NormalFormError:
+        return text
+    return text if len(kept) == len(filters) else str(Predicate.of(kept))
+
+
+def beyond_all(text: str, known: Collection[str]) -> str:
+    """The filters of a predicate that none of others covers.
+
+    A short predicate is held against the others one by one: joining many takes far longer, and is
+    to be done anew whenever one of them changes.
+    """
+    if len(text) >= LONG or len(known) < FEW:
+        return beyond(text, join(known))
+    for one in known:
+        text = beyond(text, one)
+        if text == NOTHING:
+            break
+    return text

@@ -1,0 +1,204 @@
+"""What state weighs, in bits: measured, and by the paper's formulas (U6).
+
+An id of a node takes the logarithm of their number. A predicate takes the UTF-8 text of its
+filters and a byte for the end of each: without any reduction a disjunction weighs what its parts
+weigh together, which is also the most it may (section 2.4). How much less it weighs once filters
+that others cover are dropped, as in section 4.2, is the disjunction advantage.
+
+There are very many disjunctions, all of them of the same interests. So filters are compared once,
+all with all: of each is known which nodes hold it and which hold one that covers it. Then a filter
+stays in the disjunction of some nodes if one of them holds it and none holds a covering one, and
+its weight is a matter of counting. The tests really reduce, and find the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from tidings.language.errors import NormalFormError
+from tidings.language.filter import Filter
+from tidings.language.predicate import Predicate
+from tidings.language.reduction import Coverings
+from tidings.routing.network import Network, Nodes, members
+
+MAX_FILTERS: Final = 20_000  # that are compared with each other; with more, nothing is reduced
+
+
+class Size(NamedTuple):
+    """What the state of a node holds: ids of nodes, single bits, and predicates."""
+
+    ids: int
+    flags: int
+    predicates: Sequence[Nodes]
+
+
+class Shape(NamedTuple):
+    """What the paper's formulas speak of."""
+
+    nodes: int  # n
+    senders: int  # s: every node
+    receivers: int  # r: the nodes that want something
+    degree: int  # the largest, Δ
+    id_bits: int  # log n
+    interest_bits: float  # M_p: the mean of receivers
+    total_hops: int  # the sum of the distances of receivers from senders, in links
+    is_tree: bool
+
+
+class Footprint(NamedTuple):
+    """The state of a whole network under one scheme, in bits by node.
+
+    Unreduced is what it would be if every disjunction were stored as the interests it is made of.
+    """
+
+    by_node: list[int] | None  # None where there are too many filters to reduce
+    by_node_unreduced: list[int]
+    predicates: int
+    advantage: float | None  # of all predicates together: reduced to unreduced
+
+
+def predicate_bits(predicate: Predicate) -> int:
+    """What a predicate weighs; one that has no normal form, as it was written."""
+    try:
+        return sum(_bits(str(filter)) for filter in predicate.filters)
+    except NormalFormError:
+        return _bits(str(predicate))
+
+
+def _bits(text: str) -> int:
+    return 8 * (len(text.encode()) + 1)
+
+
+def shape_of(network: Network) -> Shape:
+    """The numbers that the formulas need."""
+    graph = network.graph
+    receivers = list(members(network.receivers))
+    bits = [predicate_bits(network.interests[node]) for node in receivers]
+    hops = 0
+    for tree in network.trees:
+        depth = [0] * graph.nodes
+        for node in tree.order[1:]:
+            depth[node] = depth[tree.parent[node]] + 1
+        hops += sum(depth[node] for node in receivers)
+    return Shape(
+        nodes=graph.nodes,
+        senders=graph.nodes,
+        receivers=len(receivers),
+        degree=max(len(graph.neighbours(node)) for node in range(graph.nodes)),
+        id_bits=id_bits(graph.nodes),
+        interest_bits=sum(bits) / max(len(bits), 1),
+        total_hops=hops,
+        is_tree=len(graph.links) == graph.nodes - len(graph.components),
+    )
+
+
+def id_bits(nodes: int) -> int:
+    """The bits of an id among so many."""
+    return max(1, (nodes - 1).bit_length())
+
+
+class _Held(NamedTuple):
+    """A filter that a node holds: who else does, who holds one that covers it, and its weight."""
+
+    holders: Nodes
+    coverers: Nodes
+    bits: int
+
+
+class Scale:
+    """Weighs the state of schemes on one network."""
+
+    def __init__(
+        self,
+        network: Network,
+        step: Callable[[int, int], None] = lambda done, whole: None,
+        max_filters: int = MAX_FILTERS,
+    ) -> None:
+        self.network = network
+        self.interest_bits = [predicate_bits(interest) for interest in network.interests]
+        self._held = _compare(network, step, max_filters)
+        self._unreduced: dict[Nodes, int] = {}
+        self._reduced: dict[Nodes, int] = {}
+
+    def weigh(self, sizes: Iterable[Size]) -> Footprint:
+        """The state of all nodes, given what each holds."""
+        held = list(sizes)
+        ids = id_bits(self.network.graph.nodes)
+        plain = [size.ids * ids + size.flags for size in held]
+
+        def by_node(weight: Callable[[Nodes], int]) -> list[int]:
+            predicates = (sum(map(weight, size.predicates)) for size in held)
+            return [one + other for one, other in zip(plain, predicates, strict=True)]
+
+        unreduced = by_node(self.unreduced)
+        reduced: list[int] | None = None
+        if self._held is not None:
+            reduced = by_node(self.reduced)
+        elif all(nodes.bit_count() == 1 for size in held for nodes in size.predicates):
+            reduced = unreduced  # nothing is combined
+        advantage = None
+        if reduced is not None:
+            whole = sum(unreduced) - sum(plain)
+            advantage = (sum(reduced) - sum(plain)) / whole if whole else 1.0
+        return Footprint(
+            by_node=reduced,
+            by_node_unreduced=unreduced,
+            predicates=sum(len(size.predicates) for size in held),
+            advantage=advantage,
+        )
+
+    def unreduced(self, nodes: Nodes) -> int:
+        """What the interests of some nodes weigh, one by one."""
+        found = self._unreduced.get(nodes)
+        if found is None:
+            found = self._unreduced[nodes] = sum(self.interest_bits[n] for n in members(nodes))
+        return found
+
+    def reduced(self, nodes: Nodes) -> int:
+        """What the disjunction of the interests of some nodes weighs, covered filters dropped."""
+        assert self._held is not None
+        found = self._reduced.get(nodes)
+        if found is None:
+            found = 0
+            for node in members(nodes):
+                for holders, coverers, bits in self._held[node]:
+                    shared = holders & nodes
+                    # Counted at the first of those who hold it.
+                    if not coverers & nodes and shared & -shared == 1 << node:
+                        found += bits
+            self._reduced[nodes] = found
+        return found
+
+
+def _compare(
+    network: Network, step: Callable[[int, int], None], max_filters: int
+) -> list[list[_Held]] | None:
+    """The filters that each node holds, compared with all; None where there are too many."""
+    holders: dict[Filter, Nodes] = {}
+    held: list[list[_Held]] = []
+    for node, interest in enumerate(network.interests):
+        held.append([])
+        try:
+            filters = interest.filters
+        except NormalFormError:  # it covers nothing and nothing covers it, as far as we know
+            held[node].append(_Held(1 << node, 0, predicate_bits(interest)))
+            continue
+        for filter in filters:
+            holders[filter] = holders.get(filter, 0) | 1 << node
+        if len(holders) > max_filters:
+            return None
+    # Of filters that cover each other the simplest stays, the last in this order, as in `absorb`.
+    ordered = sorted(sorted(holders), key=len, reverse=True)
+    index = Coverings(ordered)
+    for number, filter in enumerate(ordered):
+        if number % 256 == 0:
+            step(number, len(ordered))
+        coverers = 0
+        for other in index.every(filter, but=number):
+            if other > number or not filter.covers(ordered[other]):
+                coverers |= holders[ordered[other]]
+        one = _Held(holders[filter], coverers, _bits(str(filter)))
+        for node in members(holders[filter]):
+            held[node].append(one)
+    return held

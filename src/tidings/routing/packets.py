@@ -1,0 +1,124 @@
+"""What nodes say to each other: every packet that a protocol sends.
+
+Packets are values: frozen, comparable, and as MessagePack a short array that begins with a number
+for its kind. The simulator counts their bytes, the wire sends them. Nodes are named by text. A
+*life* is a number that a node has from one start that loses its memory to the next; lives are told
+apart, never ordered. Numbers within a life grow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class Hello(Struct, frozen=True, gc=False, array_like=True, tag=1):
+    """I am here."""
+
+    life: int
+    heard: int  # the life of yours that I hear, 0 if none: both hear, or the link is not used
+    digest: int  # of what I know; if yours differs, we compare
+
+
+class Record(Struct, frozen=True, gc=False, array_like=True):
+    """The links of one node, as it has told everybody."""
+
+    origin: str
+    life: int
+    number: int  # the larger is the newer
+    age_ms: int  # how long it has been under way, so that it dies everywhere at about one time
+    links: tuple[tuple[str, int], ...]  # neighbour and cost, sorted
+
+
+class Records(Struct, frozen=True, gc=False, array_like=True, tag=2):
+    """News of links, flooded."""
+
+    records: tuple[Record, ...]
+
+
+class Summary(Struct, frozen=True, gc=False, array_like=True, tag=3):
+    """Which records I have: send me what is newer."""
+
+    known: tuple[tuple[str, int, int], ...]  # origin, number, life
+
+
+class Advertisement(Struct, frozen=True, gc=False, array_like=True, tag=4):
+    """Receiver advertisement (F2): the issuer wants events that match the predicate."""
+
+    issuer: str
+    life: int
+    number: int
+    topology: int  # the links by which the issuer computed its tree, as a digest
+    predicate: str
+
+
+class Receipt(Struct, frozen=True, gc=False, array_like=True, tag=5):
+    """The advertisement of this number has reached everyone below me in the issuer's tree."""
+
+    issuer: str
+    number: int
+
+
+class Request(Struct, frozen=True, gc=False, array_like=True, tag=6):
+    """Sender request (F2): what do you, and those below you in my tree, want?"""
+
+    issuer: str
+    life: int
+    number: int
+    topology: int
+
+
+class Reply(Struct, frozen=True, gc=False, array_like=True, tag=7):
+    """Update reply (F2): what I and those below me in the issuer's tree want."""
+
+    issuer: str
+    number: int
+    predicate: str
+
+
+class Publication(Struct, frozen=True, gc=False, array_like=True, tag=8):
+    """An event on its way."""
+
+    source: str
+    life: int
+    number: int
+    event: dict[str, Any]
+
+
+class Announcement(Struct, frozen=True, gc=False, array_like=True, tag=9):
+    """Subscription forwarding (S10): someone on my side wants this."""
+
+    predicate: str
+
+
+class Retraction(Struct, frozen=True, gc=False, array_like=True, tag=10):
+    """Subscription forwarding (S10): nobody on my side wants this any more."""
+
+    predicate: str
+
+
+class Announcements(Struct, frozen=True, gc=False, array_like=True, tag=11):
+    """Subscription forwarding (S10): this is all that my side wants."""
+
+    predicates: tuple[str, ...]
+
+
+class Again(Struct, frozen=True, gc=False, array_like=True, tag=12):
+    """Subscription forwarding (S10): tell me all that your side wants."""
+
+
+Packet = (
+    Hello
+    | Records
+    | Summary
+    | Advertisement
+    | Receipt
+    | Request
+    | Reply
+    | Publication
+    | Announcement
+    | Retraction
+    | Announcements
+    | Again
+)

@@ -1,0 +1,144 @@
+"""What every protocol is: causes in, actions out, no input or output of its own.
+
+    handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
+
+Time is nanoseconds on the node's own clock, which only has to go forward. Equal state and cause
+give equal actions: a protocol reads no clock, draws no chance and depends on no order but that in
+which it was told things. The simulator and the live router are the same short loop around it.
+Causes and actions are plain values, so that a run can be recorded and replayed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+from typing import Protocol as Interface
+
+from msgspec import Struct
+
+from tidings.routing.packets import Packet, Publication
+
+MILLISECOND: Final = 1_000_000
+SECOND: Final = 1_000 * MILLISECOND
+
+
+# Causes
+
+
+class Received(Struct, frozen=True, gc=False, tag=True):
+    """A packet has come from a neighbour."""
+
+    neighbour: str
+    packet: Packet
+
+
+class Woken(Struct, frozen=True, gc=False, tag=True):
+    """The time that `timer` gave has come."""
+
+
+class LinkUp(Struct, frozen=True, gc=False, tag=True):
+    """There is a link to this neighbour, at this cost."""
+
+    neighbour: str
+    cost: int
+
+
+class LinkDown(Struct, frozen=True, gc=False, tag=True):
+    """The link to this neighbour is gone."""
+
+    neighbour: str
+
+
+class Subscribe(Struct, frozen=True, gc=False, tag=True):
+    """A subscription, or another predicate for one that is held."""
+
+    id: str
+    predicate: str
+
+
+class Unsubscribe(Struct, frozen=True, gc=False, tag=True):
+    """The subscription is given up."""
+
+    id: str
+
+
+class Publish(Struct, frozen=True, gc=False, tag=True):
+    """An event is published here."""
+
+    event: dict[str, Any]
+
+
+class Leave(Struct, frozen=True, gc=False, tag=True):
+    """The node is about to stop, and says good-bye."""
+
+
+Cause = Received | Woken | LinkUp | LinkDown | Subscribe | Unsubscribe | Publish | Leave
+
+
+# Actions
+
+
+class Send(Struct, frozen=True, gc=False, tag=True):
+    """Give a packet to a neighbour."""
+
+    neighbour: str
+    packet: Packet
+
+
+class Deliver(Struct, frozen=True, gc=False, tag=True):
+    """Hand an event to these subscriptions."""
+
+    subscriptions: tuple[str, ...]
+    publication: Publication
+
+
+class Established(Struct, frozen=True, gc=False, tag=True):
+    """Every node in reach now sends these subscriptions what they ask for."""
+
+    subscriptions: tuple[str, ...]
+
+
+class Drop(Struct, frozen=True, gc=False, tag=True):
+    """A packet goes no further, and why."""
+
+    reason: str
+    packet: Packet
+
+
+Action = Send | Deliver | Established | Drop
+
+
+class Timing(NamedTuple):
+    """How often a protocol does what it does again and again; all in nanoseconds."""
+
+    hello: int = 250 * MILLISECOND  # between hellos
+    dead: int = 1_000 * MILLISECOND  # without a hello, and the link is not used
+    gather: int = 25 * MILLISECOND  # changes of a node's own links are told together
+    hold: int = 100 * MILLISECOND  # links must be at rest for so long before ways are computed
+    hold_most: int = 1_000 * MILLISECOND  # or news have waited for so long
+    refresh: int = 10 * SECOND  # a node tells its links again
+    age: int = 35 * SECOND  # a record older than this is forgotten
+    retry: int = 1_000 * MILLISECOND  # an advertisement or a request without an answer is sent anew
+    pull: int = 10 * SECOND  # a node requests anew what the others want
+
+
+USUAL: Final = Timing()
+
+
+def earliest(one: int | None, other: int | None) -> int | None:
+    """The earlier of two times, where None is never."""
+    if one is None or (other is not None and other < one):
+        return other
+    return one
+
+
+class Protocol(Interface):
+    """A node of a network, without its sockets."""
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        """What to do about a cause."""
+
+    def timer(self) -> int | None:
+        """When to wake it with `Woken`."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """Its state as plain values."""

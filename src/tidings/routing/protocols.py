@@ -1,0 +1,31 @@
+"""The protocols by name. A new one is a file beside this one and a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from tidings.routing.content import ContentRouter
+from tidings.routing.flood import FloodRouter
+from tidings.routing.protocol import Protocol
+from tidings.routing.subscription_forwarding import SubscriptionRouter
+
+
+class Row(NamedTuple):
+    """A protocol: how to make a node of it, and what it needs and promises."""
+
+    make: Callable[..., Protocol]  # node, life, timing, topologies, matcher
+    idea: str
+    any_graph: bool  # or only networks without cycles
+    confirms: bool  # whether it says when a subscription is established
+
+
+PROTOCOLS: Final[dict[str, Row]] = {
+    "cbcb": Row(
+        ContentRouter, "advertisements pushed, requests pulled, source trees (F2)", True, True
+    ),
+    "subscriptions": Row(
+        SubscriptionRouter, "subscriptions learned by the reverse path (S10)", False, False
+    ),
+    "flood": Row(FloodRouter, "every event everywhere, repetitions dropped (S1)", True, True),
+}

@@ -1,0 +1,1 @@
+"""A whole network in one thread from one seed: clock, links, faults, checks."""

@@ -1,0 +1,94 @@
+"""What is subscribed and published in a simulated network, and who ought to get it.
+
+Subscriptions are drawn together with the plainest possible test of an event, which owes nothing to
+the language room: the oracle by which every delivery is judged. They are broad and narrow, equal,
+covering and overlapping, so that pruning and reduction have something to get wrong.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final, NamedTuple
+
+KINDS: Final = 5
+PRICES: Final = (0, 5, 10, 15)  # that subscriptions name; events have those between as well
+SITES: Final = ("oslo", "osaka", "lima", "lille")
+
+Event = dict[str, Any]
+
+
+class Test(NamedTuple):
+    """One condition on one attribute."""
+
+    name: str
+    operator: str
+    operand: int | str
+
+    def holds(self, event: Event) -> bool:
+        """Whether the event meets it."""
+        value = event.get(self.name)
+        if value is None:
+            return False
+        match self.operator:
+            case "=":
+                return bool(value == self.operand)
+            case "<":
+                return bool(value < self.operand)
+            case ">":
+                return bool(value > self.operand)
+            case "prefix":
+                return str(value).startswith(str(self.operand))
+            case _:
+                raise ValueError(f"no operator: {self.operator}")
+
+    def __str__(self) -> str:
+        operand = f"'{self.operand}'" if isinstance(self.operand, str) else self.operand
+        return f"{self.name} {self.operator} {operand}"
+
+
+class Wish(NamedTuple):
+    """A subscription as the oracle sees it: one of these lists of tests must hold altogether."""
+
+    ways: tuple[tuple[Test, ...], ...]
+
+    def wants(self, event: Event) -> bool:
+        """Whether the event is asked for."""
+        for way in self.ways:
+            for test in way:
+                if not test.holds(event):
+                    break
+            else:
+                return True
+        return False
+
+    def __str__(self) -> str:
+        return " or ".join(" and ".join(map(str, way)) for way in self.ways)
+
+
+def draw_wish(chance: Random) -> Wish:
+    """A subscription."""
+    ways = 2 if chance.random() < 0.2 else 1
+    return Wish(tuple(_draw_way(chance) for _ in range(ways)))
+
+
+def _draw_way(chance: Random) -> tuple[Test, ...]:
+    way = [Test("kind", "=", chance.randrange(KINDS))]
+    if chance.random() < 0.5:
+        operator = "<" if chance.random() < 0.5 else ">"
+        way.append(Test("price", operator, chance.choice(PRICES)))
+    if chance.random() < 0.3:
+        site = chance.choice(SITES)
+        way.append(Test("site", "prefix", site[: chance.randint(1, 2)]))
+    if chance.random() < 0.1:
+        way = way[1:] or [Test("price", ">", PRICES[2])]
+    return tuple(way)
+
+
+def draw_event(chance: Random, number: int) -> Event:
+    """An event; its number makes it like no other."""
+    event: Event = {"number": number, "kind": chance.randrange(KINDS)}
+    if chance.random() < 0.9:
+        event["price"] = chance.randrange(20)
+    if chance.random() < 0.7:
+        event["site"] = chance.choice(SITES)
+    return event

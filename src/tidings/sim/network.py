@@ -1,0 +1,359 @@
+"""A network in one thread: nodes, links between them, and a queue of what happens when.
+
+Time is whole nanoseconds. Whatever chance decides is drawn from one generator in the order in
+which things happen, so a seed decides a whole run, packet by packet; the trace is a hash over all
+of it. Nodes run on clocks of their own. Links delay, and if told to also lose, repeat, reorder,
+misdirect, hold back or swallow packets, in one direction or both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from heapq import heappop, heappush
+from random import Random
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from tidings.routing.packets import Advertisement, Packet, Publication, Request
+from tidings.routing.protocol import (
+    MILLISECOND,
+    SECOND,
+    Action,
+    Cause,
+    Deliver,
+    Drop,
+    Established,
+    LinkDown,
+    LinkUp,
+    Received,
+    Send,
+    Woken,
+)
+from tidings.routing.protocol import Protocol as Router
+
+ARRIVAL, WAKE, CALL = 0, 1, 2
+PER_MILLE: Final = 1_000  # clock rates are thousandths
+STRAYS: Final = (Publication, Advertisement, Request)  # what a neighbour may send by mistake
+LATE: Final = 60 * MILLISECOND  # by how much a packet may come out of order
+
+
+class Endless(Exception):
+    """There are more packets than a network that works would ever send."""
+
+
+class Watcher(Protocol):
+    """Who sees everything that happens."""
+
+    def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
+        """A packet has been put on a link."""
+
+    def delivered(self, now: int, node: Node, action: Deliver) -> None:
+        """An event has been handed to subscriptions."""
+
+    def established(self, now: int, node: Node, action: Established) -> None:
+        """A node says that subscriptions are established."""
+
+    def dropped(self, action: Drop) -> None:
+        """A node has dropped a packet."""
+
+
+class Link:
+    """One direction of a link."""
+
+    __slots__ = (
+        "_calm",
+        "cut",
+        "delay",
+        "duplicate",
+        "free_at",
+        "held_until",
+        "label",
+        "last",
+        "loss",
+        "ns_per_byte",
+        "plain",
+        "reorder",
+        "source",
+        "stray",
+        "target",
+    )
+
+    def __init__(
+        self,
+        source: str,
+        target: str,
+        delay: int,
+        ns_per_byte: int,
+        gentle: tuple[float, float, float],
+    ) -> None:
+        self.source = source
+        self.target = target
+        self.label = f"{source} {target} ".encode()
+        self.delay = delay
+        self.free_at = 0  # when the packets before are through
+        self.last = 0  # when the last one arrives: without `reorder` none overtakes another
+        self.cut = 0  # by how many faults it is cut
+        self._calm = (ns_per_byte, *gentle)
+        self.calm()
+
+    def calm(self) -> None:
+        """Be as at first: lose nothing, and repeat, reorder and misdirect only gently."""
+        self.held_until = 0
+        self.loss = 0.0
+        self.ns_per_byte, self.duplicate, self.reorder, self.stray = self._calm
+        self.disturbed()
+
+    def disturbed(self) -> None:
+        """The shares of packets lost, repeated, late or misdirected have been set."""
+        self.plain = not (self.loss or self.duplicate or self.reorder or self.stray)
+
+
+class Node:
+    """A place in the network: the router that runs there, if it runs, and its clock."""
+
+    __slots__ = (
+        "life",
+        "links",
+        "missed",
+        "name",
+        "offset",
+        "rate",
+        "router",
+        "running",
+        "wake_at",
+    )
+
+    def __init__(self, name: str, offset: int, rate: int) -> None:
+        self.name = name
+        self.offset = offset
+        self.rate = rate
+        self.life = 0
+        self.router: Router | None = None  # None: it has no memory
+        self.running = False
+        self.wake_at: int | None = None
+        self.links: dict[str, Link] = {}
+        self.missed: list[Cause] = []  # what became of its links while it was stopped
+
+    def clock(self, now: int) -> int:
+        """What its clock shows."""
+        if self.rate == PER_MILLE:
+            return self.offset + now
+        return self.offset + now * self.rate // PER_MILLE
+
+    def moment(self, time: int) -> int:
+        """When its clock shows at least this."""
+        if self.rate == PER_MILLE:
+            return time - self.offset
+        return -((self.offset - time) * PER_MILLE // self.rate)
+
+
+class Network:
+    """Nodes and links, and what is going to happen."""
+
+    def __init__(
+        self, make: Callable[[str, int], Router], watcher: Watcher, chance: Random
+    ) -> None:
+        self.make = make
+        self.watcher = watcher
+        self.chance = chance
+        self.now = 0
+        self.nodes: dict[str, Node] = {}
+        self.links: dict[tuple[str, str], Link] = {}
+        self.costs: dict[tuple[str, str], int] = {}
+        # Whether a packet may go astray from a node to a neighbour that it was not meant for.
+        self.may_stray: Callable[[str, str, Any], bool] = lambda source, target, packet: True
+        self.most_packets: int | None = None  # after which something is taken to be endless
+        self._queue: list[tuple[int, int, int, Any, Any, Any]] = []
+        self._order = 0
+        self._lives = 0
+        self._trace = blake2b(digest_size=16)
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._packet: Packet | None = None  # the last one that was encoded, and its bytes
+        self._data = b""
+        self._packets = 0
+
+    # What there is
+
+    def add_node(self, name: str, offset: int = 0, rate: int = PER_MILLE) -> Node:
+        """A place for a node; `start` makes it run."""
+        node = self.nodes[name] = Node(name, offset, rate)
+        return node
+
+    def add_link(
+        self,
+        one: str,
+        other: str,
+        cost: int,
+        delay: int,
+        ns_per_byte: int = 0,
+        gentle: tuple[float, float, float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        """A link between two places; nodes hear of it when they start.
+
+        `gentle` are the shares of packets that are repeated, late, or sent to someone else as well.
+        """
+        for source, target in ((one, other), (other, one)):
+            link = Link(source, target, delay, ns_per_byte, gentle)
+            self.links[source, target] = self.nodes[source].links[target] = link
+            self.costs[source, target] = cost
+
+    @property
+    def trace(self) -> str:
+        """A hash over all that has happened."""
+        return self._trace.copy().hexdigest()
+
+    # What can be done to it
+
+    def start(self, name: str) -> None:
+        """Start a node: anew, or with the memory it stopped with."""
+        node = self.nodes[name]
+        node.running = True
+        node.wake_at = None
+        missed, node.missed = node.missed, []
+        if node.router is None:
+            self._lives += 1
+            node.life = self._lives
+            node.router = self.make(name, node.life)
+            for neighbour in node.links:
+                self.tell(name, LinkUp(neighbour, self.costs[name, neighbour]))
+        else:
+            for cause in missed:
+                self.tell(name, cause)
+        self._arm(node)
+
+    def stop(self, name: str, forget: bool) -> None:
+        """Stop a node, and perhaps let it lose its memory."""
+        node = self.nodes[name]
+        node.running = False
+        if forget:
+            node.router = None
+
+    def unlink(self, one: str, other: str) -> None:
+        """Take a link away; both ends are told."""
+        for source, target in ((one, other), (other, one)):
+            self.links[source, target].cut += 1
+            self.tell(source, LinkDown(target))
+
+    def relink(self, one: str, other: str) -> None:
+        """Bring a link back; both ends are told."""
+        for source, target in ((one, other), (other, one)):
+            self.links[source, target].cut -= 1
+            self.tell(source, LinkUp(target, self.costs[source, target]))
+
+    def tell(self, name: str, cause: Cause) -> None:
+        """Let a cause happen at a node now; if it is stopped, it hears later of its links only."""
+        node = self.nodes[name]
+        if node.running and node.router is not None:
+            self._mark(f"{self.now} {name} {cause!r}".encode())
+            self._act(node, node.router.handle(cause, node.clock(self.now)))
+        elif isinstance(cause, LinkUp | LinkDown):
+            node.missed.append(cause)
+
+    def call(self, time: int, function: Callable[[], None]) -> None:
+        """Have a function called at a time."""
+        self._push(time, CALL, function, None, None)
+
+    # Time goes by
+
+    def run(self, until: int) -> None:
+        """Let happen whatever happens up to and at a time."""
+        queue = self._queue
+        while queue and queue[0][0] <= until:
+            self.now, _, kind, one, other, packet = heappop(queue)
+            if kind == ARRIVAL:
+                node: Node = other
+                if node.running and node.router is not None:
+                    cause = Received(one, packet)
+                    self._act(node, node.router.handle(cause, node.clock(self.now)))
+            elif kind == WAKE:
+                node = one
+                if node.wake_at == self.now and node.running and node.router is not None:
+                    node.wake_at = None
+                    self._act(node, node.router.handle(Woken(), node.clock(self.now)))
+            else:
+                one()
+        self.now = until
+
+    def _push(self, time: int, kind: int, one: Any, other: Any, packet: Any) -> None:
+        self._order += 1
+        heappush(self._queue, (time, self._order, kind, one, other, packet))
+
+    def _arm(self, node: Node) -> None:
+        """See to it that a node is woken when it wants to be."""
+        assert node.router is not None
+        timer = node.router.timer()
+        if timer is not None:
+            moment = node.moment(timer)
+            if moment <= self.now:
+                moment = self.now + 1
+            if moment != node.wake_at:
+                node.wake_at = moment
+                self._push(moment, WAKE, node, None, None)
+
+    def _act(self, node: Node, actions: list[Action]) -> None:
+        watcher = self.watcher
+        for action in actions:
+            if type(action) is Send:
+                self._send(node, action.neighbour, action.packet)
+            elif type(action) is Deliver:
+                where = f"{self.now} {node.name} {action.publication.number}"
+                self._mark(f"{where} {action.subscriptions}".encode())
+                watcher.delivered(self.now, node, action)
+            elif type(action) is Drop:
+                watcher.dropped(action)
+            elif type(action) is Established:
+                watcher.established(self.now, node, action)
+            else:
+                raise TypeError(f"no action: {action!r}")
+        self._arm(node)
+
+    def _mark(self, what: bytes) -> None:
+        self._trace.update(what)
+
+    # Links
+
+    def _send(self, node: Node, target: str, packet: Packet) -> None:
+        link = node.links[target]
+        if self._packet is not packet:
+            self._packet, self._data = packet, self._encode(packet)
+        self._packets += 1
+        if self._packets == self.most_packets:
+            raise Endless(f"{self._packets} packets after {self.now / SECOND:.3f} s")
+        data = self._data
+        size = len(data)
+        now = self.now
+        self.watcher.sent(now, node, target, packet, size)
+        self._trace.update(b"%d %b %b" % (now, link.label, data))
+        if link.cut:
+            return
+        begin = now
+        if link.free_at > begin:
+            begin = link.free_at
+        if link.held_until > begin:
+            begin = link.held_until
+        link.free_at = begin + size * link.ns_per_byte
+        arrival = link.free_at + link.delay
+        if not link.plain:
+            chance = self.chance.random
+            if chance() < link.loss:
+                return
+            if chance() < link.duplicate:
+                self._arrive(arrival + int(chance() * LATE), node, target, packet)
+            if chance() < link.stray and type(packet) in STRAYS:
+                others = [name for name in node.links if name != target]
+                if others:
+                    other = others[int(chance() * len(others))]
+                    if not node.links[other].cut and self.may_stray(node.name, other, packet):
+                        self._arrive(arrival, node, other, packet)
+            if chance() < link.reorder:
+                self._arrive(arrival + int(chance() * LATE), node, target, packet)
+                return
+        if arrival < link.last:
+            arrival = link.last
+        link.last = arrival
+        self._arrive(arrival, node, target, packet)
+
+    def _arrive(self, time: int, source: Node, target: str, packet: Packet) -> None:
+        self._push(time, ARRIVAL, source.name, self.nodes[target], packet)

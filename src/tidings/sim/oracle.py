@@ -1,0 +1,283 @@
+"""Who knows all: the true state of the network, and the verdict on everything that happens.
+
+Checked throughout: nothing is delivered twice, nothing that was not asked for, nothing that was not
+published, and no node sends an event over a link twice. Checked while the network is stable: what
+was published after a subscription was established, and matches it, is delivered. Checked at rest:
+tables are exact, records are those of the nodes there are, and an event takes the very links that
+paper U's scheme PIF gives it. Whether an event is wanted is decided by `load`, not by the language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tidings.routing.interests import NOTHING, predicate_of
+from tidings.routing.packets import Packet, Publication
+from tidings.routing.protocol import SECOND, Deliver, Drop, Established
+from tidings.routing.topology import Routes, Topology, weight_of
+from tidings.sim.ledger import Ledger
+from tidings.sim.load import Event, Wish
+from tidings.sim.network import Network, Node
+
+TRANSIT = 2 * SECOND  # by then an event has arrived, or never will
+MOST_VIOLATIONS = 20
+
+
+class Enough(Exception):
+    """A violation has been found, and one was wanted."""
+
+
+class Held:
+    """A subscription that is held."""
+
+    __slots__ = ("established", "node", "wish")
+
+    def __init__(self, node: str, wish: Wish) -> None:
+        self.node = node
+        self.wish = wish
+        self.established = False
+
+
+class Fate:
+    """An event, and what has become of it."""
+
+    __slots__ = ("closed", "due", "edges", "event", "got", "hoped", "needed", "source")
+
+    def __init__(self, event: Event, source: str) -> None:
+        self.event = event
+        self.source = source
+        self.due: dict[str, None] = {}  # subscriptions that must get it
+        self.hoped: dict[str, None] = {}  # those that may
+        self.got: set[str] = set()
+        self.closed = False  # its time is up
+        self.edges: dict[tuple[str, int, str], None] = {}  # from, in which life, to
+        self.needed: int | None = None  # links that lead to a receiver, in a stable network
+
+    def owed_to(self, id: str) -> bool:
+        """Whether a subscription was to get it; from now on it is not."""
+        owed = id in self.due or id in self.hoped
+        self.due.pop(id, None)
+        self.hoped.pop(id, None)
+        return owed
+
+
+class Truth:
+    """The network as it is at a moment: who runs, and which links carry packets both ways."""
+
+    def __init__(self, network: Network) -> None:
+        self.running = [node.name for node in network.nodes.values() if node.running]
+        adjacency: dict[str, dict[str, int]] = {name: {} for name in self.running}
+        for (one, other), link in network.links.items():
+            carries = not link.cut and not network.links[other, one].cut
+            if carries and one in adjacency and other in adjacency:
+                cost = max(network.costs[one, other], network.costs[other, one])
+                adjacency[one][other] = weight_of(min(one, other), max(one, other), cost)
+        self._topology = Topology(0, adjacency)
+        self._routes: dict[str, Routes] = {}
+
+    def routes(self, name: str) -> Routes:
+        """A node's place in the network."""
+        found = self._routes.get(name)
+        if found is None:
+            found = self._routes[name] = Routes(name, self._topology)
+        return found
+
+    def reaches(self, source: str) -> dict[str, int]:
+        """The nodes in reach of one, and itself."""
+        return self._topology.distances(source)
+
+    def ways(self, source: str, wanting: set[str]) -> int:
+        """How many links an event must take from a source to those who want it."""
+        links: set[tuple[str, str]] = set()
+        for target in wanting:
+            while target != source and target in self.routes(source).hop:
+                above = self.routes(target).hop[source]
+                if (above, target) in links:
+                    break
+                links.add((above, target))
+                target = above
+        return len(links)
+
+    def pif(self, source: str, wanting: set[str]) -> set[tuple[str, str]]:
+        """The links an event takes under PIF (U4): in the source's tree, where behind the link
+        anyone wants it."""
+        links: set[tuple[str, str]] = set()
+        here = [source]
+        for node in here:  # grows while it is read
+            hop = self.routes(node).hop
+            behind = {hop[name] for name in wanting if name in hop}
+            for child in self.routes(node).children(source):
+                if child in behind:
+                    links.add((node, child))
+                    here.append(child)
+        return links
+
+
+class Oracle:
+    """Sees everything, and says what is wrong."""
+
+    def __init__(self, ledger: Ledger, first_only: bool = False) -> None:
+        self.ledger = ledger
+        self.first_only = first_only  # end at the first violation
+        self.held: dict[str, Held] = {}
+        self.violations: list[str] = []
+        self._fates: dict[int, Fate] = {}
+        self._open: dict[int, Fate] = {}
+
+    def violated(self, now: int, what: str) -> None:
+        """Note a violation."""
+        if len(self.violations) < MOST_VIOLATIONS:
+            self.violations.append(f"{now / SECOND:.6f} s: {what}")
+        if self.first_only:
+            raise Enough
+
+    # What the users do
+
+    def subscribe(self, id: str, node: str, wish: Wish) -> None:
+        """A subscription is about to be made."""
+        self.held[id] = Held(node, wish)
+
+    def unsubscribe(self, id: str) -> None:
+        """A subscription is given up, or has gone with its node: nothing is owed to it."""
+        del self.held[id]
+        for fate in self._open.values():
+            if fate.owed_to(id):
+                self.ledger.withdrawn += 1
+
+    def publish(self, event: Event, source: str, stable: bool, truth: Truth) -> None:
+        """An event is about to be published."""
+        fate = Fate(event, source)
+        reach = truth.reaches(source)
+        wanting = set()
+        for id, held in self.held.items():
+            if held.wish.wants(event) and held.node in reach:
+                wanting.add(held.node)
+                owed = fate.due if stable and held.established else fate.hoped
+                owed[id] = None
+        if stable:
+            fate.needed = truth.ways(source, wanting)
+        self._fates[event["number"]] = self._open[event["number"]] = fate
+        self.ledger.published += 1
+        self.ledger.expected += len(fate.due) + len(fate.hoped)
+
+    def close(self, number: int, now: int) -> None:
+        """Time is up for an event."""
+        fate = self._open.pop(number)
+        fate.closed = True
+        for id in fate.due:
+            self.ledger.lost_when_stable += 1
+            self.violated(
+                now, f"lost: event {fate.event} from {fate.source} for {id}: {self.held[id].wish}"
+            )
+        fate.due.clear()
+        self.ledger.lost += len(fate.hoped)
+        if fate.needed is not None:
+            self.ledger.spam_packets += max(0, len(fate.edges) - fate.needed)
+
+    def event(self, number: int) -> Event:
+        """An event that was published."""
+        return self._fates[number].event
+
+    def edges(self, number: int) -> set[tuple[str, str]]:
+        """The links that an event has taken."""
+        return {(one, other) for one, _, other in self._fates[number].edges}
+
+    # What the network does
+
+    def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
+        """A packet has been put on a link."""
+        ledger = self.ledger
+        if type(packet) is not Publication:
+            ledger.control_packets += 1
+            ledger.control_bytes += size
+            return
+        ledger.event_packets += 1
+        fate = self._fates.get(packet.event.get("number", -1))
+        if fate is None:
+            self.violated(now, f"invented: {node.name} sends what nobody published")
+            return
+        edge = (node.name, node.life, target)
+        if edge in fate.edges:
+            self.violated(now, f"loop: {node.name} sends event {fate.event} to {target} again")
+        fate.edges[edge] = None
+
+    def delivered(self, now: int, node: Node, action: Deliver) -> None:
+        """An event has been handed to subscriptions."""
+        event = action.publication.event
+        fate = self._fates.get(event.get("number", -1))
+        if fate is None or fate.event != event:
+            self.ledger.unexpected += 1
+            self.violated(now, f"invented: {node.name} delivers {event}")
+            return
+        for id in action.subscriptions:
+            held = self.held.get(id)
+            if held is None or held.node != node.name or not held.wish.wants(event):
+                self.ledger.unexpected += 1
+                self.violated(now, f"unexpected: {node.name} delivers {event} to {id}")
+            elif id in fate.got:
+                self.ledger.duplicated += 1
+                self.violated(now, f"twice: {node.name} delivers {event} to {id}")
+            else:
+                self.ledger.delivered += 1
+                if not fate.owed_to(id):
+                    self.ledger.surplus += 1
+                elif fate.closed:  # it was held up for long, and taken for lost
+                    self.ledger.lost -= 1
+                fate.got.add(id)
+
+    def established(self, now: int, node: Node, action: Established) -> None:
+        """A node says that subscriptions are established."""
+        for id in action.subscriptions:
+            held = self.held.get(id)
+            if held is None or held.node != node.name:
+                self.violated(now, f"unexpected: {node.name} establishes {id}, which is not held")
+            else:
+                held.established = True
+
+    def dropped(self, action: Drop) -> None:
+        """A node has dropped a packet."""
+        self.ledger.drops[action.reason] += 1
+
+    # What the network is like
+
+    def wishes(self) -> dict[str, list[Wish]]:
+        """What each node wants."""
+        found: dict[str, list[Wish]] = {}
+        for held in self.held.values():
+            found.setdefault(held.node, []).append(held.wish)
+        return found
+
+    def disagreements(
+        self, network: Network, truth: Truth, samples: list[Event], exact: bool
+    ) -> Iterator[str]:
+        """Where the nodes of a content-based network are wrong about it.
+
+        Routes must be those of the true network. A table must let through whatever anyone behind
+        an interface wants and, if `exact`, nothing else; then there must also be records of exactly
+        the nodes that run.
+        """
+        wishes = self.wishes()
+        wanting = [
+            {name for name, wanted in wishes.items() if any(w.wants(event) for w in wanted)}
+            for event in samples
+        ]
+        for name in truth.running:
+            router: Any = network.nodes[name].router
+            hop = truth.routes(name).hop
+            if router.plane.routes.hop != hop:
+                yield f"{name} has other routes than there are"
+                continue
+            if not router.is_settled():
+                yield f"{name} is not settled"
+                continue
+            if exact and sorted(router.plane.records) != sorted(truth.reaches(name)):
+                yield f"{name} has records of {sorted(router.plane.records)}"
+            for interface in truth.routes(name).children(name):
+                check = predicate_of(router.table.get(interface, NOTHING)).matches
+                for event, who in zip(samples, wanting, strict=True):
+                    wanted = any(hop.get(other) == interface for other in who)
+                    if wanted and not check(event):
+                        yield f"{name} hides a receiver of {event} behind {interface}"
+                    elif exact and not wanted and check(event):
+                        yield f"{name} sends {event} to {interface}, where nobody wants it"

@@ -1,0 +1,325 @@
+"""Bugs planted on purpose, one row of `PLANTS` each: the checks must find every one.
+
+Each is a protocol with one thing wrong, of the sort that is easily got wrong. A check that misses
+one is broken, and a run of the simulator proves little unless all of these are caught.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from tidings.routing.content import ContentRouter, Passing
+from tidings.routing.flood import FloodRouter
+from tidings.routing.interests import NOTHING, beyond, join
+from tidings.routing.link_state import LinkState
+from tidings.routing.neighbours import Neighbours
+from tidings.routing.once import Once
+from tidings.routing.packets import Advertisement, Publication, Record, Request
+from tidings.routing.protocol import Action, Cause, Deliver, Established, Send, Subscribe
+from tidings.routing.subscription_forwarding import SubscriptionRouter
+from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
+
+
+class PruneByInterface(ContentRouter):
+    """Stops an advertisement that adds nothing to the interface, as paper F has it."""
+
+    nothing_new = False
+
+    def widen(self, neighbour: str, predicate: str) -> None:
+        self.nothing_new = beyond(predicate, self.table.get(neighbour, NOTHING)) == NOTHING
+        super().widen(neighbour, predicate)
+
+    def added(self, predicate: str) -> str:
+        stop, self.nothing_new = self.nothing_new, False
+        return NOTHING if stop else super().added(predicate)
+
+
+class CoveringReversed(ContentRouter):
+    """Stops an advertisement that covers what is wanted here, not one that is covered."""
+
+    def added(self, predicate: str) -> str:
+        mine = join(self._confirmed.values())
+        return NOTHING if mine != NOTHING and beyond(mine, predicate) == NOTHING else predicate
+
+
+class AdvertisementReplaces(ContentRouter):
+    """Puts an advertised predicate in the place of the interface's."""
+
+    def widen(self, neighbour: str, predicate: str) -> None:
+        self.table[neighbour] = NOTHING
+        super().widen(neighbour, predicate)
+
+
+class ReplyForgetsItself(ContentRouter):
+    """Replies what those below want, and not what is wanted here."""
+
+    def reply(self, found: list[str]) -> str:
+        return join(found)
+
+
+class ReplyForgetsOthers(ContentRouter):
+    """Replies what is wanted here, and not what those below want."""
+
+    def reply(self, found: list[str]) -> str:
+        return self.interest()
+
+
+class ReplyTakesOneBranch(ContentRouter):
+    """Replies for one of those below."""
+
+    def reply(self, found: list[str]) -> str:
+        return join((self.interest(), *found[:1]))
+
+
+class ReplyOvertakes(ContentRouter):
+    """A reply takes away what was advertised while it was under way."""
+
+    def widen(self, neighbour: str, predicate: str) -> None:
+        self.table[neighbour] = join((self.table.get(neighbour, NOTHING), predicate))
+
+
+class ReplyWidens(ContentRouter):
+    """A reply is added to the interface, so that nothing ever shrinks."""
+
+    def replace(self, neighbour: str, found: list[str]) -> None:
+        super().replace(neighbour, [*found, self.table.get(neighbour, NOTHING)])
+
+
+class AnyView(ContentRouter):
+    """Answers requests by the tree it sees, whatever the issuer sees."""
+
+    def same_view(self, packet: Request) -> bool:
+        return True
+
+
+class NoReversePath(ContentRouter):
+    """Takes packets from whichever neighbour they come."""
+
+    def on_reverse_path(self, neighbour: str, source: str) -> bool:
+        return source != self.node
+
+
+class EarlyReceipt(ContentRouter):
+    """Confirms an advertisement before those below have."""
+
+    def _advertisement(self, neighbour: str, packet: Advertisement, out: list[Action]) -> None:
+        super()._advertisement(neighbour, packet, out)
+        passing = self._passing.get(packet.issuer)
+        if passing is not None:
+            self._passing[packet.issuer] = Passing(passing.number, passing.parent, ())
+            self._confirm_passing(packet.issuer, out)
+
+
+class EstablishedAtOnce(ContentRouter):
+    """Says that a subscription is established as soon as it is made."""
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        out = super().handle(cause, now)
+        if isinstance(cause, Subscribe):
+            out.insert(0, Established((cause.id,)))
+        return out
+
+
+class NoRetry(ContentRouter):
+    """Sends an advertisement once."""
+
+    def _advertise(self, now: int, out: list[Action]) -> None:
+        super()._advertise(now, out)
+        self._advertise_at = None
+
+
+class UnsubscribeIgnored(ContentRouter):
+    """Goes on asking for what was wanted once."""
+
+    def _subscribe(self, id: str, predicate: str, now: int, out: list[Action]) -> None:
+        self.once_wanted = {**getattr(self, "once_wanted", {}), id: predicate}
+        super()._subscribe(id, predicate, now, out)
+
+    def interest(self) -> str:
+        return join(getattr(self, "once_wanted", {}).values())
+
+
+class UnsubscribedMatches(ContentRouter):
+    """Goes on delivering to who has unsubscribed."""
+
+    def _unsubscribe(self, id: str) -> None:
+        if self.subscriptions.pop(id, None) is not None:
+            for kept in (self._confirmed, self._advertising, self._waiting):
+                kept.pop(id, None)
+
+
+class LivesNotTold(ContentRouter):
+    """Compares the numbers of a new life with those of the last."""
+
+    def is_news(self, packet: Advertisement | Request, seen: dict[str, tuple[int, int]]) -> bool:
+        if packet.number <= seen.get(packet.issuer, (0, 0))[1]:
+            return False
+        seen[packet.issuer] = packet.life, packet.number
+        return True
+
+
+class ForwardEverywhere(ContentRouter):
+    """Sends an event on through every interface that wants it, in the tree or not."""
+
+    def forward(self, publication: Publication, out: list[Action]) -> None:
+        super().forward(publication, [])
+        here = self._matcher.match(publication.event)
+        if here:
+            out.append(Deliver(tuple(map(str, here)), publication))
+        out.extend(
+            Send(name, publication)
+            for name in self.plane.neighbours.up()
+            if self.is_wanted(name, publication.event)
+            and name != self.plane.routes.hop.get(publication.source)
+        )
+
+
+class ForwardBlindly(ContentRouter):
+    """Sends an event on in the whole tree."""
+
+    def is_wanted(self, interface: str, event: dict[str, Any]) -> bool:
+        return True
+
+
+class NeverSeen(Once):
+    def first(self, publication: Publication) -> bool:
+        return True
+
+
+class RepetitionsPass(ContentRouter):
+    """Takes every packet for the first of its kind."""
+
+    once_of = NeverSeen
+
+
+class UnorderedPlane(LinkState):
+    def is_newer(self, record: Record, known: Record) -> bool:
+        return (record.number, record.life) != (known.number, known.life)
+
+
+class NumbersNotCompared(ContentRouter):
+    """Takes a record that is another one for a newer one."""
+
+    plane_of = UnorderedPlane
+
+
+class AgelessPlane(LinkState):
+    def sweep(self, now: int) -> None:
+        pass
+
+
+class NoAging(ContentRouter):
+    """Keeps records for ever."""
+
+    plane_of = AgelessPlane
+
+
+class OptimisticPlane(LinkState):
+    def links(self) -> tuple[tuple[str, int], ...]:
+        known = self.neighbours.known
+        self.ever = {**getattr(self, "ever", {}), **dict(super().links())}
+        return tuple(sorted((name, cost) for name, cost in self.ever.items() if name in known))
+
+
+class LinkDownNotTold(ContentRouter):
+    """Tells of links that are up, and not when they go down unannounced."""
+
+    plane_of = OptimisticPlane
+
+
+class ForgetfulPlane(LinkState):
+    def recover(self, record: Record, now: int) -> None:
+        pass
+
+
+class NumberNotRecovered(ContentRouter):
+    """Does not mind that others remember a higher number of its own."""
+
+    plane_of = ForgetfulPlane
+
+
+class PatientNeighbours(Neighbours):
+    def expire(self, now: int) -> list[str]:
+        return []
+
+
+class PatientPlane(LinkState):
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.neighbours = PatientNeighbours(self.life, self.timing)
+
+
+class SilenceNotNoticed(ContentRouter):
+    """Takes a link for up as long as nobody says that it is down."""
+
+    plane_of = PatientPlane
+
+
+class StopsAtEquals(SubscriptionRouter):
+    """Stops an announcement where an equal one is known, as the survey has it."""
+
+    def spread(self, predicate: str, out: list[Action]) -> None:
+        if len(self.wanted.get(predicate, ())) < 2:
+            super().spread(predicate, out)
+
+
+class NothingToldOnUp(SubscriptionRouter):
+    """Does not tell a new neighbour what is wanted."""
+
+    def tell_all(self, name: str, out: list[Action]) -> None:
+        self._told[name] = {}
+
+
+class FloodForEver(FloodRouter):
+    """Floods without minding repetitions."""
+
+    once_of = NeverSeen
+
+
+class Plant(NamedTuple):
+    """A planted bug."""
+
+    protocol: str
+    make: Make
+
+
+PLANTS: Final[dict[str, Plant]] = {
+    "pruned by interface": Plant("cbcb", PruneByInterface),
+    "covering reversed": Plant("cbcb", CoveringReversed),
+    "advertisement replaces": Plant("cbcb", AdvertisementReplaces),
+    "reply forgets itself": Plant("cbcb", ReplyForgetsItself),
+    "reply forgets others": Plant("cbcb", ReplyForgetsOthers),
+    "reply takes one branch": Plant("cbcb", ReplyTakesOneBranch),
+    "reply overtakes": Plant("cbcb", ReplyOvertakes),
+    "reply widens": Plant("cbcb", ReplyWidens),
+    "any view": Plant("cbcb", AnyView),
+    "no reverse path": Plant("cbcb", NoReversePath),
+    "early receipt": Plant("cbcb", EarlyReceipt),
+    "established at once": Plant("cbcb", EstablishedAtOnce),
+    "no retry": Plant("cbcb", NoRetry),
+    "unsubscribe ignored": Plant("cbcb", UnsubscribeIgnored),
+    "unsubscribed matches": Plant("cbcb", UnsubscribedMatches),
+    "lives not told": Plant("cbcb", LivesNotTold),
+    "forward everywhere": Plant("cbcb", ForwardEverywhere),
+    "forward blindly": Plant("cbcb", ForwardBlindly),
+    "repetitions pass": Plant("cbcb", RepetitionsPass),
+    "numbers not compared": Plant("cbcb", NumbersNotCompared),
+    "no aging": Plant("cbcb", NoAging),
+    "link down not told": Plant("cbcb", LinkDownNotTold),
+    "number not recovered": Plant("cbcb", NumberNotRecovered),
+    "silence not noticed": Plant("cbcb", SilenceNotNoticed),
+    "stops at equals": Plant("subscriptions", StopsAtEquals),
+    "nothing told on up": Plant("subscriptions", NothingToldOnUp),
+    "flood for ever": Plant("flood", FloodForEver),
+}
+
+
+def catch(name: str, seeds: int = 200) -> Verdict | None:
+    """The first seed that finds a planted bug; None if it goes unnoticed."""
+    plant = PLANTS[name]
+    for seed in range(seeds):
+        options = draw_options(seed, "small", plant.protocol, ALL_FAULTS)
+        verdict = run_trial(options, plant.make, first_only=True)
+        if verdict.violations:
+            return verdict
+    return None

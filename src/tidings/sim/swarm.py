@@ -1,0 +1,50 @@
+"""Many seeds, one after the other: each is a network, a load and a storm of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tidings.routing.protocols import PROTOCOLS
+from tidings.sim.faults import FAULTS
+from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
+
+
+class SwarmError(ValueError):
+    """What was asked for does not exist, or does not fit together."""
+
+
+def fault_kinds(text: str) -> tuple[str, ...]:
+    """The kinds of faults that a text names: `all`, `none`, or some with commas between.
+
+    >>> fault_kinds("crash, cut")
+    ('cut', 'crash')
+    """
+    if text == "all":
+        return ALL_FAULTS
+    if text == "none":
+        return ()
+    named = [kind.strip() for kind in text.split(",")]
+    for kind in named:
+        if kind not in FAULTS:
+            known = ", ".join(FAULTS)
+            raise SwarmError(f"--faults: expected all, none or some of {known}, found {kind!r}")
+    return tuple(kind for kind in FAULTS if kind in named)
+
+
+def check_protocol(name: str, topology_is_tree: bool) -> None:
+    """Whether there is such a protocol, and it can run on such a network."""
+    if name not in PROTOCOLS:
+        known = ", ".join(PROTOCOLS)
+        raise SwarmError(f"--protocol: expected one of {known}, found {name!r}")
+    if not PROTOCOLS[name].any_graph and not topology_is_tree:
+        raise SwarmError(
+            f"--protocol {name}: expected a network without cycles, such as tree:30 or line:5"
+        )
+
+
+def swarm(
+    topology: str, protocol: str, kinds: tuple[str, ...], seeds: Iterable[int]
+) -> Iterator[Verdict]:
+    """What comes of each seed; `small` draws a small topology for each."""
+    for seed in seeds:
+        yield run_trial(draw_options(seed, topology, protocol, kinds))

@@ -1,0 +1,370 @@
+"""One seed: a network is built, used, broken, healed, and judged.
+
+Calm, then a storm of faults, then calm again, with events published and subscriptions made and
+given up all the while. What must hold always is checked always; what must hold in a stable network
+is checked in the calm before the storm and once the network has converged after it. Then single
+faults are drilled, to measure how long repair takes; and at last, with nothing going on, tables and
+the ways of events must be exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final, NamedTuple
+
+from tidings.overlay.topologies import topology
+from tidings.routing.packets import Advertisement, Publication, Request
+from tidings.routing.protocol import (
+    MILLISECOND,
+    SECOND,
+    Protocol,
+    Publish,
+    Subscribe,
+    Timing,
+    Unsubscribe,
+)
+from tidings.routing.protocols import PROTOCOLS
+from tidings.routing.topology import Topologies
+from tidings.sim.faults import FAULTS, Storm
+from tidings.sim.ledger import Ledger
+from tidings.sim.load import Event, draw_event, draw_wish
+from tidings.sim.network import Endless, Network
+from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth
+
+SMALL: Final = (  # what `small` draws from
+    "line:5",
+    "ring:6",
+    "star:6",
+    "tree:8",
+    "grid:3x3",
+    "grid:3x4,weights=1-5",
+    "waxman:9",
+    "waxman:10,weights=1-9",
+    "ba:8",
+    "ba:10,weights=1-3",
+)
+ACYCLIC: Final = ("line:5", "star:6", "tree:8", "tree:10,weights=1-9")
+POLL: Final = 50 * MILLISECOND
+LIMIT: Final = 4 * SECOND  # by when a healed network must have converged
+GRACE: Final = 3 * SECOND  # after which a subscription counts as established, where nobody says so
+ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run needs a tenth of it
+PROBES: Final = 3  # events that every node publishes at rest
+PROBE_STRAYS: Final = 0.5  # the share of them that goes astray as well
+SAMPLES: Final = 25  # events by which tables are judged
+DRILLS: Final = ("cut", "one-way", "unlink", "crash", "leave")
+
+Make = Callable[..., Protocol]
+
+
+class Options(NamedTuple):
+    """What a seed has decided."""
+
+    seed: int
+    topology: str
+    protocol: str
+    kinds: tuple[str, ...]
+    timing: Timing
+    gentle: tuple[float, float, float]  # duplicates, reordering, strays: these never stop
+    skewed: bool
+    storm_ns: int
+    faults: int
+    publish_ns: int
+    churn_ns: int
+    delay_ns: int  # of a link at most
+
+
+class Verdict(NamedTuple):
+    """What came of a seed."""
+
+    options: Options
+    ledger: Ledger
+    violations: list[str]
+    trace: str
+
+
+def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> Options:
+    """What a seed decides, for a topology (or `small`) and the kinds of faults allowed."""
+    chance = Random(f"options {seed}")
+    drawn = chance.choice(SMALL if PROTOCOLS[protocol].any_graph else ACYCLIC)
+    if text != "small":
+        drawn = text
+    # What everyone tells everyone grows with the square of the nodes, and is told less often.
+    tens = max(1, topology(drawn, seed).nodes // 10)
+    chosen = tuple(kind for kind in kinds if chance.random() < 0.5) or tuple(kinds[:1])
+    gentle = tuple(
+        chance.choice((0.0, 0.02, 0.1)) if kind in kinds else 0.0
+        for kind in ("duplicate", "reorder", "stray")
+    )
+    return Options(
+        seed=seed,
+        topology=drawn,
+        protocol=protocol,
+        kinds=chosen,
+        timing=Timing(
+            hold=chance.choice((50, 100, 200)) * MILLISECOND,
+            refresh=1_500 * tens * MILLISECOND,
+            age=5 * tens * SECOND,
+            retry=500 * MILLISECOND,
+            pull=chance.choice((500, 2_000, 10_000)) * tens * MILLISECOND,
+        ),
+        gentle=(gentle[0], gentle[1], gentle[2]),
+        skewed="skew" in kinds and chance.random() < 0.5,
+        storm_ns=chance.randint(3, 10) * SECOND,
+        faults=chance.randint(1, 12),
+        publish_ns=chance.choice((20, 50, 100)) * MILLISECOND,
+        churn_ns=chance.choice((30, 100, 300)) * MILLISECOND,
+        delay_ns=chance.choice((5, 20, 60)) * MILLISECOND,
+    )
+
+
+def run_trial(options: Options, make: Make | None = None, first_only: bool = False) -> Verdict:
+    """Run one seed; `make` puts another router in the place of the protocol's."""
+    trial = Trial(options, make or PROTOCOLS[options.protocol].make, first_only)
+    try:
+        trial.run()
+    except Enough:
+        pass
+    except Endless as error:
+        trial.oracle.violations.append(f"endless: {error}")
+    ledger = trial.ledger
+    ledger.seeds = 1
+    ledger.simulated_s = trial.network.now / SECOND
+    ledger.faults.update(trial.storm.counts)
+    ledger.failures = int(bool(trial.oracle.violations))
+    return Verdict(options, ledger, trial.oracle.violations, trial.network.trace)
+
+
+class Trial:
+    """A network and what is done with it."""
+
+    def __init__(self, options: Options, make: Make, first_only: bool = False) -> None:
+        self.options = options
+        self.chance = Random(f"trial {options.seed}")
+        self.ledger = Ledger()
+        self.oracle = Oracle(self.ledger, first_only)
+        self.confirms = PROTOCOLS[options.protocol].confirms
+        self.judged = options.protocol == "cbcb"
+        topologies = Topologies()
+        self.network = Network(
+            lambda name, life: make(name, life, options.timing, topologies),
+            self.oracle,
+            Random(f"network {options.seed}"),
+        )
+        self.storm = Storm(self.network, self.chance, self._forgotten, self._reborn)
+        self.stable = False
+        self.publishing = self.churning = False
+        self._events = 0
+        self._subscriptions = 0
+        self._truth: tuple[Any, Truth] | None = None
+        self.samples: list[Event] = [draw_event(self.chance, -i - 1) for i in range(SAMPLES)]
+        self._build()
+
+    def _build(self) -> None:
+        options, chance, network = self.options, self.chance, self.network
+        graph = topology(options.topology, options.seed)
+        for name in graph.names:
+            offset = chance.randrange(1_000) * SECOND if options.skewed else 0
+            network.add_node(name, offset, chance.randint(920, 1_080) if options.skewed else 1_000)
+        for one, other, weight in graph.links:
+            delay = chance.randint(1, options.delay_ns // MILLISECOND) * MILLISECOND
+            ends = graph.names[one], graph.names[other]
+            speed = chance.choice((0, 10, 1_000))
+            network.add_link(*ends, weight, delay, speed, options.gentle)
+        network.most_packets = ENOUGH_PACKETS * (graph.nodes**2 + len(graph.links))
+        for name in graph.names:
+            network.start(name)
+            for _ in range(chance.randint(0, 3)):
+                self.subscribe(name)
+
+    # What users do
+
+    def subscribe(self, name: str) -> None:
+        """Someone at a node subscribes."""
+        self._subscriptions += 1
+        id = f"s{self._subscriptions}"
+        wish = draw_wish(self.chance)
+        self.oracle.subscribe(id, name, wish)
+        self.network.tell(name, Subscribe(id, str(wish)))
+        if not self.confirms:
+            self.network.call(self.network.now + GRACE, lambda: self._presume(id))
+
+    def _presume(self, id: str) -> None:
+        if id in self.oracle.held:
+            self.oracle.held[id].established = True
+
+    def unsubscribe(self, id: str) -> None:
+        """Someone gives up a subscription."""
+        name = self.oracle.held[id].node
+        self.oracle.unsubscribe(id)
+        self.network.tell(name, Unsubscribe(id))
+
+    def publish(self, name: str) -> int:
+        """Someone at a node publishes; the number of the event."""
+        self._events += 1
+        number = self._events
+        event = draw_event(self.chance, number)
+        self.oracle.publish(event, name, self.stable, self.truth())
+        self.network.tell(name, Publish(event))
+        self.network.call(
+            self.network.now + TRANSIT, lambda: self.oracle.close(number, self.network.now)
+        )
+        return number
+
+    def truth(self) -> Truth:
+        """The network as it is."""
+        network = self.network
+        state = (
+            tuple(node.running for node in network.nodes.values()),
+            tuple(link.cut > 0 for link in network.links.values()),
+        )
+        if self._truth is None or self._truth[0] != state:
+            self._truth = state, Truth(network)
+        return self._truth[1]
+
+    def _forgotten(self, name: str) -> None:
+        """A node has lost its memory, and with it its subscribers."""
+        for id in [id for id, held in self.oracle.held.items() if held.node == name]:
+            self.oracle.unsubscribe(id)
+
+    def _reborn(self, name: str) -> None:
+        """A node has started anew; someone subscribes there, sooner or later."""
+        for _ in range(self.chance.randint(0, 2)):
+            delay = self.chance.randrange(500) * MILLISECOND
+            self.network.call(self.network.now + delay, lambda: self._subscribe_if_up(name))
+
+    def _subscribe_if_up(self, name: str) -> None:
+        if self.network.nodes[name].running:
+            self.subscribe(name)
+
+    def _publish_on(self) -> None:
+        if self.publishing:
+            name = self.storm.some_node()
+            if name is not None:
+                self.publish(name)
+            self.network.call(self._later(self.options.publish_ns), self._publish_on)
+
+    def _churn_on(self) -> None:
+        if self.churning:
+            name = self.storm.some_node()
+            mine = sorted(id for id, held in self.oracle.held.items() if held.node == name)
+            if name is not None and (not mine or self.chance.random() < 0.5):
+                self.subscribe(name)
+            elif mine:
+                self.unsubscribe(self.chance.choice(mine))
+            self.network.call(self._later(self.options.churn_ns), self._churn_on)
+
+    def _later(self, mean_ns: int) -> int:
+        return self.network.now + 1 + self.chance.randrange(2 * mean_ns)
+
+    # What happens
+
+    def run(self) -> None:
+        """The whole of it."""
+        self.converge(self.network.now)
+        self.use(3 * SECOND)
+        self.stable = False
+        if self.options.kinds:
+            self.blow()
+            self.converge(self.network.now)
+            self.use(3 * SECOND)
+            self.drill()
+        self.rest()
+
+    def use(self, lasts: int) -> None:
+        """Publish, subscribe and unsubscribe for a while, then wait for all to arrive."""
+        self.publishing = self.churning = True
+        self._publish_on()
+        self._churn_on()
+        self.network.run(self.network.now + lasts)
+        self.publishing = self.churning = False
+        self.network.run(self.network.now + TRANSIT)
+
+    def blow(self) -> None:
+        """The storm."""
+        options, chance, network = self.options, self.chance, self.network
+        for _ in range(options.faults):
+            kind = chance.choice(options.kinds)
+            begin = network.now + chance.randrange(options.storm_ns)
+            lasts = chance.randint(100, 5_000) * MILLISECOND
+            network.call(begin, lambda kind=kind, lasts=lasts: self.storm.strike(kind, lasts))  # type: ignore[misc]
+        self.use(options.storm_ns)
+        self.storm.end()
+
+    def converge(self, since: int) -> None:
+        """Wait until the network is right about itself; from then on it is stable."""
+        network = self.network
+        if not self.judged:
+            network.run(network.now + GRACE)
+            self.stable = True
+            return
+        limit = network.now + LIMIT
+        if "corrupt" in self.options.kinds:  # which only the next pull will put right
+            limit += self.options.timing.pull * 12 // 10
+        while network.now < limit:
+            network.run(network.now + POLL)
+            wrong = next(
+                self.oracle.disagreements(network, self.truth(), self.samples, exact=False), None
+            )
+            if wrong is None:
+                if "corrupt" not in self.options.kinds:
+                    self.ledger.convergence_ns.append(network.now - since)
+                self.stable = True
+                return
+        self.oracle.violated(network.now, f"not converged in time: {wrong}")
+
+    def drill(self) -> None:
+        """Single faults in a stable network, and their repair."""
+        kinds = [kind for kind in DRILLS if kind in self.options.kinds]
+        for kind in self.chance.sample(kinds, min(2, len(kinds))):
+            self.stable = False
+            self.storm.strike(kind, LIMIT + 2 * self.options.timing.pull)
+            self.network.run(self.network.now + 30 * MILLISECOND)
+            self.converge(self.network.now)
+            self.stable = False
+            self.storm.end()
+            self.network.run(self.network.now + SECOND)
+            self.converge(self.network.now - SECOND)
+
+    def rest(self) -> None:
+        """Nothing goes on, until everything must be exact."""
+        network, timing = self.network, self.options.timing
+        truth = self.truth()
+        network.may_stray = lambda source, target, packet: (
+            target not in truth.running or truth.routes(target).hop.get(sender(packet)) != source
+        )
+        network.run(network.now + max(timing.age, timing.pull) * 12 // 10 + SECOND)
+        if self.judged:
+            found = self.oracle.disagreements(network, truth, self.samples, exact=True)
+            for wrong in found:
+                self.oracle.violated(network.now, f"at rest: {wrong}")
+            if self.options.kinds:  # what comes from the wrong neighbour must change nothing
+                for link in network.links.values():
+                    link.stray = PROBE_STRAYS
+                    link.disturbed()
+        probes = [(self.publish(name), name) for name in truth.running for _ in range(PROBES)]
+        network.run(network.now + TRANSIT + 1)
+        if self.judged:
+            for number, source in probes:
+                self._check_ways(truth, number, source)
+
+    def _check_ways(self, truth: Truth, number: int, source: str) -> None:
+        """An event must have taken the links that PIF gives it, and no others."""
+        event = self.oracle.event(number)
+        wanting = {
+            name
+            for name, wishes in self.oracle.wishes().items()
+            if any(wish.wants(event) for wish in wishes)
+        }
+        expected, taken = truth.pif(source, wanting), self.oracle.edges(number)
+        if expected != taken:
+            what = f"event {event} from {source} took {sorted(taken)}, not {sorted(expected)}"
+            self.oracle.violated(self.network.now, what)
+
+
+def sender(packet: Publication | Advertisement | Request) -> str:
+    """In whose tree a packet travels."""
+    return packet.source if isinstance(packet, Publication) else packet.issuer
+
+
+ALL_FAULTS: Final = tuple(FAULTS)

@@ -1,0 +1,146 @@
+"""The columns of a DataFrame as attributes of events.
+
+Only what subscriptions ask about goes to Python, and in types that the language has. Dates and
+timestamps become text as Spark writes them, decimals numbers; a Variant column becomes JSON text,
+and is read as a record. What has no counterpart (binary, intervals, maps whose keys are no text) is
+no attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidings.spark.compiled import quoted
+from tidings.spark.worker import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+NOTHING = "nothing"  # the one field of an event of which nothing is asked
+
+
+def attributes(
+    events: DataFrame, names: Iterable[str], columns: Sequence[str] | None, json: str | None
+) -> tuple[Column, Reading]:
+    """One struct of all that is asked about, and how to read it."""
+    kinds = check_columns(events)
+    if json is not None:
+        return _json(json, kinds)
+    asked = frozenset(names)
+    chosen = list(kinds) if columns is None else list(columns)
+    missing = [name for name in chosen if name not in kinds]
+    if missing:
+        raise ValueError(f"expected columns of the events, found {missing[0]!r} among `columns`")
+    fields: list[Column] = []
+    nested: list[str] = []
+    for name in chosen:
+        wanted = None if "" in asked else below(name, asked)
+        if wanted is not None and not wanted:
+            continue
+        if isinstance(kinds[name], T.VariantType):
+            fields.append(F.to_json(quoted(name)).alias(name))
+            nested.append(name)
+            continue
+        value = _value(quoted(name), kinds[name], wanted)
+        if value is not None:
+            fields.append(value.alias(name))
+    if not fields:
+        fields.append(F.lit(None).cast("boolean").alias(NOTHING))
+    return F.struct(*fields), Reading(None, tuple(nested))
+
+
+def check_columns(events: DataFrame) -> dict[str, T.DataType]:
+    """The types of the columns; two of one name are a mistake."""
+    kinds: dict[str, T.DataType] = {}
+    for field in events.schema.fields:
+        if field.name in kinds:
+            raise ValueError(f"two columns of the events are named {field.name!r}; rename one")
+        kinds[field.name] = field.dataType
+    return kinds
+
+
+def _json(name: str, kinds: dict[str, T.DataType]) -> tuple[Column, Reading]:
+    kind = kinds.get(name)
+    if kind is None:
+        raise ValueError(f"expected a column {name!r} of JSON text, found {[*kinds]}")
+    if isinstance(kind, T.VariantType):
+        text = F.to_json(quoted(name))
+    elif isinstance(kind, T.StringType | T.BinaryType):
+        text = quoted(name)
+    else:
+        raise ValueError(
+            f"column {name!r}: expected JSON text or a Variant, found {kind.simpleString()}"
+        )
+    return F.struct(text.alias(name)), Reading(name)
+
+
+def below(name: str, asked: Iterable[str]) -> frozenset[str]:
+    """What is asked of a field: the rest of each name that goes through it, empty at its end."""
+    start = len(name) + 1
+    return frozenset(
+        other[start:] for other in asked if other == name or other.startswith(name + ".")
+    )
+
+
+def _value(column: Column, kind: T.DataType, wanted: frozenset[str] | None) -> Column | None:
+    """A column as an attribute, or None where it is none. All is wanted where `wanted` is None."""
+    match kind:
+        case T.StructType():
+            return _struct(column, kind, wanted)
+        case T.ArrayType(elementType=element):
+            return _unless_same(column, element, wanted, F.transform)
+        case T.MapType(keyType=key, valueType=item):
+            if not isinstance(key, T.StringType):
+                return None
+            inner = None if wanted is None else _below_keys(wanted)
+            return _unless_same(
+                column, item, inner, lambda c, f: F.transform_values(c, lambda _, v: f(v))
+            )
+        case T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.TimeType():
+            return column.cast("string")
+        case T.DecimalType(precision=precision, scale=scale):
+            return column.cast("long" if scale == 0 and precision <= 18 else "double")
+        case T.StringType() | T.BooleanType() | T.NumericType() | T.NullType():
+            return column
+        case _:
+            return None
+
+
+def _struct(column: Column, kind: T.StructType, wanted: frozenset[str] | None) -> Column | None:
+    fields: list[Column] = []
+    for field in kind.fields:
+        inner = None if wanted is None else below(field.name, wanted)
+        if inner is None or inner:
+            value = _value(column.getField(field.name), field.dataType, inner)
+            if value is not None:
+                fields.append(value.alias(field.name))
+    if not fields:
+        return None
+    # Fields of a null are null, which for an event is the same.
+    return F.struct(*fields)
+
+
+def _unless_same(
+    column: Column, inner: T.DataType, wanted: frozenset[str] | None, over: Any
+) -> Column | None:
+    """A list or a map whose elements are attributes, changed only if they are not as they are."""
+    if isinstance(inner, T.StringType | T.BooleanType | T.NumericType) and not isinstance(
+        inner, T.DecimalType
+    ):
+        return column
+    probe = _value(F.lit(None), inner, wanted)
+    if probe is None:
+        return None
+    changed: Column = over(column, lambda element: _value(element, inner, wanted))
+    return changed
+
+
+def _below_keys(asked: frozenset[str]) -> frozenset[str]:
+    """What is asked of the values of a map: a key may hold dots, so it may end at any of them."""
+    return frozenset(
+        {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."} | {""}
+    )

@@ -1,0 +1,84 @@
+"""What went wrong in Spark, in one line that a user can act on.
+
+Errors of Spark come wrapped: a JVM's stack around a Python worker's around the cause. `explained`
+finds the innermost cause, and says what can be done where that is known. Commands print it; the
+whole is for those who ask for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from tidings.spark.java import JavaNotFoundError
+
+MAX_LINE: Final = 400  # characters
+
+# What is found in the whole text of an error, and what to do about it; the first counts.
+HINTS: Final = (
+    (
+        r"No module named '(pyarrow|numpy|numba|msgspec|tidings|re2)'",
+        "the executors' Python lacks {0}: install it there, or name another by PYSPARK_PYTHON",
+    ),
+    (
+        r"JAVA_GATEWAY_EXITED|Java gateway process exited",
+        "Java did not start: `python -m tidings.spark.java` says which one is used",
+    ),
+    (r"PATH_NOT_FOUND", "check the path; executors must see it too"),
+    (
+        r"Java heap space|OutOfMemoryError|GC overhead",
+        "give the JVM more memory: spark.driver.memory, spark.executor.memory",
+    ),
+    (r"maxResultSize", "raise spark.driver.maxResultSize"),
+    (
+        r"Python worker exited unexpectedly|MemoryError",
+        "a Python worker died, perhaps for want of memory: use a smaller `budget`, or a smaller "
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+    ),
+    (
+        r"Master removed our application|All masters are unresponsive|Failed to connect to",
+        "the master does not answer: check its URL",
+    ),
+    (r"UNRESOLVED_COLUMN", "check the names of columns"),
+    (r"FAILED_READ_FILE", "a file is damaged, or of another format"),
+)
+_PYTHON_CAUSE: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Rejected)): (.+)$", re.M)
+
+
+def explained(error: BaseException) -> str:
+    """An error in one line, with a hint behind it where there is one."""
+    whole = _text(error)
+    line = _cause(error, whole)
+    for pattern, hint in HINTS:
+        found = re.search(pattern, whole)
+        if found:
+            return f"{line} ({hint.format(*found.groups())})"
+    return line
+
+
+def _cause(error: BaseException, whole: str) -> str:
+    if isinstance(error, JavaNotFoundError | ValueError) and "\n" not in str(error):
+        return _cut(str(error))
+    inner = _PYTHON_CAUSE.findall(whole) if "Traceback (most recent call last)" in whole else []
+    if inner:
+        return _cut(f"{inner[-1][0]}: {inner[-1][1]}")
+    lines = [line.strip() for line in whole.splitlines() if line.strip()]
+    first = lines[0] if lines else type(error).__name__
+    first = re.sub(r"^An error occurred while calling [\w.]+:? ?", "", first)
+    if not first.strip(" :.") and len(lines) > 1:
+        first = re.sub(r"^: (?:[\w.$]+: )?", "", lines[1])
+    return _cut(re.sub(r"\s*SQLSTATE: \w+\s*$", "", first) or type(error).__name__)
+
+
+def _text(error: BaseException) -> str:
+    """All that an error and its Java cause say."""
+    said = [str(error)]
+    java = getattr(error, "java_exception", None)
+    if java is not None:
+        said.append(str(java))
+    return "\n".join(said)
+
+
+def _cut(line: str) -> str:
+    line = line.strip()
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"

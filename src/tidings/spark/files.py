@@ -1,0 +1,212 @@
+"""The files that people have, as DataFrames: events, and subscriptions.
+
+Events are Parquet, CSV with a header, or JSON lines, by the endings of their names or as said. Of
+JSON lines each line stays the text that it is, in a column `event`: so attributes may have any
+types, and a line that is no event is told apart instead of becoming nulls. Subscriptions are the
+files of `tidings check`, Parquet, or a store.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidings.language.subscriptions import BadSubscription, read_subscriptions
+from tidings.spark.intake import StoreError
+from tidings.spark.store import CHANGES, Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+EVENT: Final = "event"
+CORRUPT: Final = "_corrupt"  # where Spark puts a line of CSV that it cannot read
+ENDINGS: Final = {
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
+    ".csv": "csv",
+    ".parquet": "parquet",
+}
+COMPRESSED: Final = (".gz", ".bz2", ".zst")
+SUBSCRIPTIONS: Final = pa.schema(
+    {"subscription": pa.string(), "predicate": pa.string(), "dialect": pa.string()}
+)
+
+
+class EventFileError(ValueError):
+    """Files that cannot be read as events."""
+
+
+class Events(NamedTuple):
+    """Events as a frame, and how they are in it."""
+
+    frame: DataFrame
+    json: str | None  # the column with their text
+    corrupt: str | None  # the column with the text of lines that could not be read
+
+
+class Subscriptions(NamedTuple):
+    """Subscriptions as Arrow, and those that could not be read."""
+
+    rows: pa.Table
+    bad: list[BadSubscription]
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """A path as Spark must be told it: Java may have been started in another folder than ours."""
+    text = os.fspath(path)
+    return text if ":" in text.partition("/")[0] else os.path.abspath(text)
+
+
+# Events
+
+
+def read_events(spark: SparkSession, files: Sequence[str], format: str | None = None) -> Events:
+    """The events of files or folders."""
+    known = format or format_of(files)
+    paths = [absolute(file) for file in files]
+    match known:
+        case "json":
+            frame = spark.read.text(paths)
+            return Events(frame.withColumnRenamed("value", EVENT), EVENT, None)
+        case "csv":
+            schema = _csv_schema(spark, paths)
+            frame = spark.read.schema(schema).options(**_csv_options()).csv(paths)
+            return Events(frame, None, CORRUPT)
+        case "parquet":
+            return Events(spark.read.parquet(*paths), None, None)
+        case _:
+            raise EventFileError(f"expected json, csv or parquet, found {known!r}")
+
+
+def stream_events(
+    spark: SparkSession, folder: str, format: str | None, files_a_batch: int
+) -> Events:
+    """The events of a folder to which files come, whole."""
+    known = format or format_of([folder])
+    path = absolute(folder)
+    reader = spark.readStream.option("maxFilesPerTrigger", files_a_batch)
+    match known:
+        case "json":
+            frame = reader.text(path)
+            return Events(frame.withColumnRenamed("value", EVENT), EVENT, None)
+        case "csv":
+            schema = _csv_schema(spark, [path])
+            return Events(reader.schema(schema).options(**_csv_options()).csv(path), None, CORRUPT)
+        case "parquet":
+            return Events(reader.schema(spark.read.parquet(path).schema).parquet(path), None, None)
+        case _:
+            raise EventFileError(f"expected json, csv or parquet, found {known!r}")
+
+
+def format_of(paths: Sequence[str]) -> str:
+    """The format of files, by the endings of their names or of those in a folder."""
+    found = {_format(Path(path)) for path in paths}
+    if len(found) == 1:
+        (known,) = found
+        if known is not None:
+            return known
+    shown = ", ".join(paths[:3])
+    endings = ", ".join(ENDINGS)
+    raise EventFileError(
+        f"{shown}: expected files of one kind, by their endings ({endings}), or the format"
+    )
+
+
+def _format(path: Path) -> str | None:
+    name = path.name.lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    known = ENDINGS.get(os.path.splitext(name)[1])
+    if known is None and path.is_dir():
+        inside = (_format(child) for child in sorted(path.iterdir()) if child.name[0] not in "._")
+        return next((kind for kind in inside if kind is not None), None)
+    return known
+
+
+def _csv_options() -> dict[str, str]:
+    return {"header": "true", "columnNameOfCorruptRecord": CORRUPT, "escape": '"'}
+
+
+def _csv_schema(spark: SparkSession, paths: Sequence[str]) -> StructType:
+    """The types of the columns, from a first look, and a place for lines that do not fit."""
+    guess = spark.read.options(**_csv_options(), inferSchema="true").csv(list(paths))
+    return guess.schema.add(CORRUPT, "string")
+
+
+# Subscriptions
+
+
+def is_store(path: str) -> bool:
+    """Whether a path is that of a store."""
+    return (Path(path) / CHANGES).is_dir()
+
+
+def read_rows(
+    source: str | BinaryIO, format: str | None = None, dialect: str = "tidings"
+) -> Subscriptions:
+    """The subscriptions of a file; predicates of other dialects in our own text form."""
+    if format is None and isinstance(source, str) and source.lower().endswith(".parquet"):
+        return Subscriptions(_parquet_rows(source), [])
+    ids: list[str | int] = []
+    texts: list[str] = []
+    bad: list[BadSubscription] = []
+    for one in read_subscriptions(source, format, dialect):
+        if isinstance(one, BadSubscription):
+            bad.append(one)
+        else:
+            ids.append(one.id)
+            texts.append(str(one.predicate))
+    integers = bool(ids) and all(isinstance(id, int) for id in ids)
+    kind = pa.int64() if integers else pa.string()
+    columns = [
+        pa.array(ids if integers else map(str, ids), kind),
+        pa.array(texts, pa.string()),
+        pa.nulls(len(ids), pa.string()),
+    ]
+    return Subscriptions(
+        pa.table(columns, schema=SUBSCRIPTIONS.set(0, pa.field("subscription", kind))), bad
+    )
+
+
+def joined(parts: Sequence[pa.Table], integers: bool | None) -> pa.Table:
+    """The rows of several files, ids as integers or texts; None: integers if all of them are."""
+    kinds = {part.schema.field("subscription").type for part in parts}
+    whole = all(map(pa.types.is_integer, kinds)) if integers is None else integers
+    kind = pa.int64() if whole else pa.string()
+    schema = SUBSCRIPTIONS.set(0, pa.field("subscription", kind))
+    try:
+        return pa.concat_tables([part.cast(schema) for part in parts])
+    except pa.ArrowInvalid as error:
+        raise StoreError(f"expected ids that are integers: {error}") from None
+
+
+def _parquet_rows(path: str) -> pa.Table:
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoreError(f"{path}: {error}") from None
+    if "dialect" not in table.column_names:
+        table = table.append_column("dialect", pa.nulls(table.num_rows, pa.string()))
+    missing = [name for name in SUBSCRIPTIONS.names if name not in table.column_names]
+    if missing:
+        found = ", ".join(table.column_names)
+        raise StoreError(f"{path}: expected a column {missing[0]!r}, found {found}")
+    return table.select(SUBSCRIPTIONS.names)
+
+
+def subscriptions_frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
+    """Subscriptions as a DataFrame."""
+    integers = pa.types.is_integer(rows.schema.field("subscription").type)
+    kind = "bigint" if integers else "string"
+    schema = f"subscription {kind}, predicate string, dialect string"
+    return spark.createDataFrame(rows.select(SUBSCRIPTIONS.names), schema)
+
+
+def store_rows(path: str) -> pa.Table:
+    """The subscriptions of the newest version of a store."""
+    return Store(path).snapshot()

@@ -1,0 +1,74 @@
+"""The journal of a stream: which version of the subscriptions each batch was matched with.
+
+A batch that is run again after a crash must give the same matches, whatever happened to the store
+meanwhile. So the version of a batch is decided once, and written down durably before it is used.
+The journal lies beside the checkpoint, whose numbers of batches it speaks of; it keeps the last
+ones, as Spark does.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+KEPT: Final = 100  # batches
+
+
+class JournalError(ValueError):
+    """A journal that cannot be read."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """A batch of events. The counts are None until it is done."""
+
+    batch: int
+    version: int  # of the subscriptions
+    base: int  # the version whose table was compiled as a whole; the rest came as changes
+    events: int | None = None
+    matches: int | None = None
+    rejected: int | None = None  # rows that are no events
+    done: bool = False
+
+
+class Journal:
+    """The last batches of a stream, in a file."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.path = Path(folder) / "journal.json"
+
+    def batches(self) -> list[Batch]:
+        """The last batches, oldest first; none where none was begun."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=list[Batch])
+        except FileNotFoundError:
+            return []
+        except msgspec.MsgspecError as error:
+            raise JournalError(f"{self.path}: expected the journal of a stream: {error}") from None
+
+    def find(self, batch: int) -> Batch | None:
+        """What was decided for a batch."""
+        return next((entry for entry in self.batches() if entry.batch == batch), None)
+
+    def put(self, entry: Batch) -> None:
+        """Write an entry down, in place of one of the same batch; durable when this returns."""
+        others = [other for other in self.batches() if other.batch != entry.batch]
+        kept = sorted([*others, entry], key=lambda other: other.batch)[-KEPT:]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
+        try:
+            with aside.open("xb") as file:
+                file.write(msgspec.json.encode(kept))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, self.path)
+        finally:
+            aside.unlink(missing_ok=True)
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -1,0 +1,102 @@
+"""Tidings sent to executors that do not have it.
+
+`ship(spark)` sends the package as it is here, with what Numba has compiled of it, by Spark's own
+way of sending Python files. The first worker on a machine that imports it unpacks it into the cache
+of its user, once for all applications: so nothing is compiled again, nor read from an archive. The
+packages that Tidings needs must be there (docs/cluster.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import tarfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import tidings.spark
+from tidings.spark.compiled import cache_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CODE: Final = "code.tar"
+SOURCE: Final = frozenset({".py", ".typed", ".properties"})
+# What `import tidings` finds first: it unpacks the package and puts it in its own place.
+BOOTSTRAP: Final = '''\
+"""Puts the package that came with this file where it can stay, and imports it from there."""
+
+import io
+import os
+import pathlib
+import shutil
+import sys
+import tarfile
+import tempfile
+
+_named = os.environ.get("TIDINGS_CACHE")
+try:
+    _base = pathlib.Path(_named) if _named else pathlib.Path.home() / ".cache" / "tidings"
+    _base = _base / "code"
+    _base.mkdir(parents=True, exist_ok=True, mode=0o700)
+except (OSError, RuntimeError):
+    _base = pathlib.Path(tempfile.mkdtemp(prefix="tidings-code-"))
+_folder = _base / "{digest}"
+if not _folder.exists():
+    _making = tempfile.mkdtemp(prefix=".", dir=_base)
+    _data = __spec__.loader.get_data("{code}")
+    with tarfile.open(fileobj=io.BytesIO(_data)) as _packed:
+        _packed.extractall(_making, filter="data")
+    try:
+        os.rename(_making, _folder)
+    except OSError:
+        shutil.rmtree(_making, ignore_errors=True)
+sys.path.insert(0, str(_folder))
+del sys.modules["tidings"]
+import tidings
+'''
+
+
+def ship(spark: SparkSession) -> None:
+    """Send this Tidings to all executors, present and future, of a session."""
+    spark.addArtifacts(str(package()), pyfile=True)
+
+
+def package() -> Path:
+    """The archive that is sent; made once for each state of the source."""
+    root = Path(tidings.spark.__file__).parents[1]
+    files = sorted(path for path in root.rglob("*") if path.suffix in SOURCE)
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    name = digest.hexdigest()[:16]
+    target = cache_folder().with_name("code") / f"tidings-{name}.zip"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        making = target.with_name(f".{target.name}.{os.getpid()}")
+        with zipfile.ZipFile(making, "w") as packed:
+            packed.writestr("tidings/__init__.py", BOOTSTRAP.format(digest=name, code=CODE))
+            packed.writestr(CODE, _tar(root, [*files, *_machine_code(root)]))
+        making.rename(target)
+    return target
+
+
+def _machine_code(root: Path) -> list[Path]:
+    """What Numba has kept of the source as it is now."""
+    found = []
+    for path in root.rglob("__pycache__/*.nb[ic]"):
+        source = path.parents[1] / f"{path.name.partition('.')[0]}.py"
+        if source.exists() and path.stat().st_mtime >= source.stat().st_mtime:
+            found.append(path)
+    return sorted(found)
+
+
+def _tar(root: Path, files: list[Path]) -> bytes:
+    """The files with their times, by which Numba knows that what it compiled still holds."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as packed:
+        for path in files:
+            packed.add(path, arcname=f"tidings/{path.relative_to(root)}")
+    return data.getvalue()

@@ -1,0 +1,423 @@
+"""The store: a folder of subscriptions that changes while jobs read it, every version kept.
+
+`changes/N.parquet` is the change that made version N: immutable, written aside, then linked to its
+name, which only one writer can do. So a writer never overwrites another's change, a reader never
+sees half a file, and a process may die at any point: a change is there as a whole or not at all.
+`states/N.parquet` holds all subscriptions of version N; it only saves reading the changes before
+it. Version 0 is empty. Names that begin with a dot are files being written; readers, Spark among
+them, pass them over.
+
+A store needs no JVM. It needs a file system with hard links that the writers and the driver share.
+
+>>> store = Store(tmp)
+>>> store.add({"ada": "severity > 2", "ben": "device prefix 'web-'"}).version
+1
+>>> store.remove("ben").version
+2
+>>> store.snapshot().to_pylist(), store.snapshot(1).num_rows
+([{'subscription': 'ada', 'predicate': 'severity > 2', 'dialect': None}], 2)
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidings.spark.intake import (
+    MAX_SHOWN,
+    Given,
+    GivenIds,
+    StoreError,
+    judged_ids,
+    judged_subscriptions,
+)
+
+MAX_CHANGES: Final = 10_000_000  # subscriptions in one change
+STATE_EVERY: Final = 100  # versions; then the state is saved too
+GRACE_SECONDS: Final = 3_600.0  # a writer cannot be at work on one version for longer
+ATTEMPTS: Final = 1_000  # to claim a version that others claim too
+CHANGES: Final = "changes"
+STATES: Final = "states"
+_COUNTS: Final = {"add": b"added", "remove": b"removed", "replace": b"replaced"}
+
+
+class Commit(NamedTuple):
+    """What became of a change: the version it made, and what of it was not taken.
+
+    `refused` has the columns `subscription`, `predicate`, `dialect` and `reason`, all text. Where
+    nothing was left to change, `version` is the one that was there before.
+    """
+
+    version: int
+    refused: pa.Table
+
+
+class Change(NamedTuple):
+    """A version in the history of a store."""
+
+    version: int
+    at: datetime
+    added: int
+    removed: int
+    replaced: int
+
+
+class Store:
+    """Subscriptions in a folder, with all their versions.
+
+    The first change makes the folder. All ids of a store are texts, or all are integers. A
+    subscription that cannot be taken (its predicate is wrong, `add` finds its id there, `remove` or
+    `replace` do not) raises `StoreError`, and nothing has changed; with `strict=False` the others
+    are taken, and the commit says which were not and why.
+
+    `add` and `replace` take a mapping from ids to predicates; one pair, triple with a dialect, or
+    `Subscription`; an iterable of those; or an Arrow table or Spark DataFrame with the columns
+    `subscription`, `predicate` and perhaps `dialect`. Predicates of a DataFrame are looked at on
+    the executors.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        text = os.fspath(path).removeprefix("file://")
+        if "://" in text:
+            raise StoreError(f"expected a folder of a file system for the store, found {text!r}")
+        self.path = Path(text)
+        self._known = 0  # a version that there is
+        self._state: tuple[int, pa.Table] | None = None  # the last snapshot made
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
+    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
+        """Travels between processes as its path."""
+        return Store, (str(self.path),)
+
+    # Changes
+
+    def add(self, subscriptions: Given, *, strict: bool = True) -> Commit:
+        """Add subscriptions whose ids are not there."""
+        return self._commit("add", judged_subscriptions(subscriptions), strict)
+
+    def replace(self, subscriptions: Given, *, strict: bool = True) -> Commit:
+        """Give other predicates to subscriptions that are there."""
+        return self._commit("replace", judged_subscriptions(subscriptions), strict)
+
+    def remove(self, ids: GivenIds, *, strict: bool = True) -> Commit:
+        """Remove subscriptions that are there."""
+        return self._commit("remove", judged_ids(ids), strict)
+
+    def _commit(self, change: str, given: pa.Table, strict: bool) -> Commit:
+        """Claim the next version for what can be taken; again where another was quicker."""
+        if given.num_rows > MAX_CHANGES:
+            raise StoreError(f"expected at most {MAX_CHANGES} changes at once, found more")
+        if change != "add":
+            self._check_exists()
+        for _ in range(ATTEMPTS):
+            version = self.version() if self.exists() else 0
+            judged = self._compared(change, given, version)
+            bad = pc.is_valid(judged.column("reason"))
+            refused = judged.filter(bad)
+            if refused.num_rows and strict:
+                raise StoreError(_complaint(change, refused))
+            good = judged.filter(pc.invert(bad)).drop_columns("reason")
+            if not good.num_rows:
+                return Commit(version, _as_text(refused))
+            if not version:
+                self._make()
+            if self._publish(
+                self._change_path(version + 1), _change_table(version + 1, change, good)
+            ):
+                self._known = version + 1
+                if (version + 1) % STATE_EVERY == 0:
+                    with suppress(OSError, StoreError):  # the change is made; this only saves time
+                        self.compact()
+                return Commit(version + 1, _as_text(refused))
+        raise StoreError(f"{self.path}: {ATTEMPTS} times others changed the store first")
+
+    def _compared(self, change: str, given: pa.Table, version: int) -> pa.Table:
+        """The rows with what speaks against them in view of what the store holds."""
+        ids = given.column("subscription")
+        held = self.snapshot(version).column("subscription") if version else ids.slice(0, 0)
+        if given.num_rows and ids.type != held.type:
+            raise StoreError(
+                f"{self.path}: expected ids that are {_kind(held.type)}s, as all in this store "
+                f"are, found {_kind(ids.type)}s"
+            )
+        there = pc.is_in(ids, held)
+        if change == "add":
+            fault = pc.if_else(there, "the id is in the store already; replace it", None)
+        else:
+            fault = pc.if_else(there, None, "the id is not in the store")
+        reasons = pc.coalesce(given.column("reason"), fault.cast(pa.string()))
+        return given.set_column(given.schema.get_field_index("reason"), "reason", reasons)
+
+    # Versions
+
+    def exists(self) -> bool:
+        """Whether there is a store."""
+        return (self.path / CHANGES).is_dir()
+
+    def version(self) -> int:
+        """The newest version; it costs a look at the file system for each one since the last call.
+
+        Files are removed from the oldest on: where a version still is, those after it are too.
+        """
+        if not self._known or not self._change_path(self._known).exists():
+            self._known = max((*self._numbers(CHANGES), *self._numbers(STATES)), default=0)
+        while self._change_path(self._known + 1).exists():
+            self._known += 1
+        return self._known
+
+    def snapshot(self, version: int | None = None) -> pa.Table:
+        """The subscriptions of a version, by default the newest one.
+
+        Columns: `subscription` (text or int64), `predicate`, `dialect` (null: ours).
+        """
+        wanted = self.version() if version is None else version
+        self._check_version(wanted)
+        if self._state is not None and self._state[0] == wanted:
+            return self._state[1]
+        state = self._reading(lambda: self._build(wanted))
+        if wanted:  # an empty store does not know yet what ids it will have
+            self._state = (wanted, state)
+        return state
+
+    def changes(self, since: int = 0, until: int | None = None) -> pa.Table:
+        """What changed after a version and up to another, by default the newest, in order.
+
+        Columns: `version`, `change` (add, remove, replace), `subscription`, `predicate`, `dialect`.
+        """
+        last = self.version() if until is None else until
+        self._check_version(last)
+        self._check_version(since)
+        return self._reading(lambda: self._changes(since, last))
+
+    def history(self) -> list[Change]:
+        """Every version whose change is still there, with its time and sizes."""
+        self._check_exists()
+        found: list[Change] = self._reading(self._history)
+        return found
+
+    def _history(self) -> list[Change]:
+        found = []
+        for version in self._numbers(CHANGES):
+            facts = pq.read_schema(self._change_path(version)).metadata
+            counts = (int(facts[b"tidings." + _COUNTS[change]]) for change in _COUNTS)
+            added, removed, replaced = counts
+            at = datetime.fromisoformat(facts[b"tidings.at"].decode())
+            found.append(Change(version, at, added, removed, replaced))
+        return found
+
+    def _build(self, version: int) -> pa.Table:
+        """A snapshot from the nearest state before it, one in memory or in a file."""
+        start, state = 0, None
+        if self._state is not None and self._state[0] <= version:
+            start, state = self._state
+        saved = max((v for v in self._numbers(STATES) if start < v <= version), default=start)
+        if saved > start:
+            start, state = saved, _read(self._state_path(saved))
+        return _applied(state, self._changes(start, version))
+
+    def _changes(self, since: int, until: int) -> pa.Table:
+        parts = [_read(self._change_path(v)) for v in range(since + 1, until + 1)]
+        if parts:
+            return pa.concat_tables(parts)
+        kind = pa.string()
+        if until:
+            newest = max(v for v in (*self._numbers(CHANGES), *self._numbers(STATES)))
+            at_change = self._change_path(newest)
+            path = at_change if at_change.exists() else self._state_path(newest)
+            kind = pq.read_schema(path).field("subscription").type
+        return _change_schema(kind).empty_table()
+
+    def _reading(self, read: Callable[[], Any]) -> Any:
+        """What is read, again where files went away meanwhile, and whose fault it is if not."""
+        for last_time in (False, True):
+            try:
+                return read()
+            except FileNotFoundError as error:
+                if last_time:
+                    oldest = min(self._numbers(STATES), default=0)
+                    raise StoreError(
+                        f"{self.path}: this version was vacuumed; the oldest is {oldest}"
+                    ) from error
+            except (pa.ArrowInvalid, KeyError) as error:
+                raise StoreError(f"{self.path}: a file of the store is damaged: {error}") from error
+        raise AssertionError
+
+    # Upkeep
+
+    def compact(self) -> int:
+        """Save the state of the newest version, so that reading starts there; the version."""
+        version = self.version()
+        self._check_version(version)
+        state = self.snapshot(version)
+        if version and not self._state_path(version).exists():
+            self._publish(self._state_path(version), state)
+        return version
+
+    def vacuum(self, before: int, *, grace_seconds: float = GRACE_SECONDS) -> int:
+        """Forget the versions before one; how many files were removed.
+
+        No running stream may be at a version before it. Files younger than `grace_seconds` stay:
+        a writer that has read a version must find what was made of it since.
+        """
+        self._check_version(before)
+        if before and not self._state_path(before).exists():
+            self._publish(self._state_path(before), self.snapshot(before))
+        oldest_kept = time.time() - grace_seconds
+        removed = 0
+        for folder, last in ((STATES, before - 1), (CHANGES, before)):
+            for version in self._numbers(folder):  # from the oldest: `version` relies on it
+                path = self.path / folder / _name(version)
+                if version > last or path.stat().st_mtime > oldest_kept:
+                    break
+                path.unlink()
+                removed += 1
+        for folder in (CHANGES, STATES):
+            for path in (self.path / folder).glob(".*"):  # of writers that died
+                if path.stat().st_mtime <= oldest_kept:
+                    path.unlink(missing_ok=True)
+                    removed += 1
+        return removed
+
+    # Files
+
+    def _change_path(self, version: int) -> Path:
+        return self.path / CHANGES / _name(version)
+
+    def _state_path(self, version: int) -> Path:
+        return self.path / STATES / _name(version)
+
+    def _numbers(self, folder: str) -> list[int]:
+        """The versions of the files in a folder, sorted."""
+        stems = (path.stem for path in (self.path / folder).glob("*.parquet"))
+        return sorted(int(stem) for stem in stems if stem.isdecimal())
+
+    def _make(self) -> None:
+        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / STATES).is_dir():
+            raise StoreError(f"{self.path}: expected a store or an empty folder, found other files")
+        (self.path / STATES).mkdir(parents=True, exist_ok=True)
+        (self.path / CHANGES).mkdir(exist_ok=True)  # last: it is what makes the folder a store
+
+    def _check_exists(self) -> None:
+        if not self.exists():
+            raise StoreError(f"{self.path}: there is no store; the first subscription makes one")
+
+    def _check_version(self, version: int) -> None:
+        self._check_exists()
+        newest = self._known if 0 <= version <= self._known else self.version()
+        if not 0 <= version <= newest:
+            raise StoreError(f"{self.path}: expected a version from 0 to {newest}, found {version}")
+
+    def _publish(self, path: Path, table: pa.Table) -> bool:
+        """Put a table in a file of its own, whole or not at all; False where it is there."""
+        aside = path.with_name(f".{path.stem}.{uuid4().hex}")
+        try:
+            with aside.open("xb") as file:
+                pq.write_table(table, file, compression="zstd")
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(aside, path)
+            except FileExistsError:
+                return False
+        finally:
+            aside.unlink(missing_ok=True)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+        return True
+
+
+def net_changes(changes: pa.Table) -> pa.Table:
+    """Of the changes of each id the last one, in order."""
+    numbered = changes.append_column("row", pa.array(range(changes.num_rows), pa.int64()))
+    last = (
+        numbered.group_by("subscription", use_threads=False)
+        .aggregate([("row", "max")])
+        .column("row_max")
+    )
+    return changes.take(last.combine_chunks().sort())
+
+
+def _applied(state: pa.Table | None, changes: pa.Table) -> pa.Table:
+    """A state after changes: what did not change in its order, then what did."""
+    columns = ["subscription", "predicate", "dialect"]
+    net = net_changes(changes)
+    stays = net.filter(pc.not_equal(net.column("change"), "remove")).select(columns)
+    if state is None:
+        return stays
+    kept = state.filter(
+        pc.invert(pc.is_in(state.column("subscription"), net.column("subscription")))
+    )
+    return pa.concat_tables([kept, stays]).combine_chunks()
+
+
+def _name(version: int) -> str:
+    return f"{version:020}.parquet"
+
+
+def _read(path: Path) -> pa.Table:
+    # Without threads: files are small, and a process that ends at once must not end theirs.
+    with pq.ParquetFile(path) as file:
+        return file.read(use_threads=False)
+
+
+def _change_schema(kind: pa.DataType) -> pa.Schema:
+    return pa.schema(
+        {
+            "version": pa.int64(),
+            "change": pa.string(),
+            "subscription": kind,
+            "predicate": pa.string(),
+            "dialect": pa.string(),
+        }
+    )
+
+
+def _change_table(version: int, change: str, rows: pa.Table) -> pa.Table:
+    facts = {b"tidings.at": datetime.now(UTC).isoformat().encode()}
+    for kind, name in _COUNTS.items():
+        facts[b"tidings." + name] = str(rows.num_rows if kind == change else 0).encode()
+    columns = [
+        pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows),
+        pa.repeat(change, rows.num_rows),
+        *(rows.column(name) for name in ("subscription", "predicate", "dialect")),
+    ]
+    schema = _change_schema(rows.column("subscription").type)
+    return pa.Table.from_arrays(columns, schema=schema.with_metadata(facts))
+
+
+# What is said
+
+
+def _complaint(change: str, refused: pa.Table) -> str:
+    first = refused.slice(0, 1).to_pylist()[0]
+    text = "" if first["predicate"] is None else f" ({_cut(first['predicate'])})"
+    more = f"; and {refused.num_rows - 1} more" if refused.num_rows > 1 else ""
+    shown = _cut(repr(first["subscription"]))
+    return f"cannot {change} subscription {shown}: {_cut(first['reason'])}{text}{more}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+
+
+def _as_text(refused: pa.Table) -> pa.Table:
+    return refused.set_column(0, "subscription", refused.column("subscription").cast(pa.string()))
+
+
+def _kind(kind: pa.DataType) -> str:
+    return "integer" if pa.types.is_integer(kind) else "text"

@@ -1,0 +1,152 @@
+"""The compiled subscriptions of any version of a store, without compiling all of them for each.
+
+One version is compiled as a whole, the base. For another, what changed since is compiled apart, and
+what does not hold any more is hidden (`Compiled.changed`). When much has changed a new base is
+compiled in the background, from where it is taken when it is ready.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.compute as pc
+
+from tidings.spark.compiled import BUDGET, Compiled, compile, compile_here, sees_our_files
+from tidings.spark.files import subscriptions_frame
+from tidings.spark.intake import StoreError
+from tidings.spark.store import Store, net_changes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+LEAST: Final = 2_000  # changed subscriptions before a new base is compiled,
+SHARE: Final = 20  # and the part of the base that they are: a twentieth
+RECENT: Final = 4  # small tables that are kept
+
+log = logging.getLogger("tidings.spark")
+
+
+class Versions:
+    """The versions of a store, compiled."""
+
+    def __init__(
+        self, store: Store, *, budget: int = BUDGET, directory: str | os.PathLike[str] | None = None
+    ) -> None:
+        self.store = store
+        self.budget = budget
+        self.directory = directory
+        self._lock = threading.Lock()
+        self._base: tuple[int, Compiled] | None = None
+        self._last: tuple[int, int, Compiled] | None = None  # base and version it is of
+        self._compiling: threading.Thread | None = None
+        self._scratch: Path | None = None
+        self._recent: deque[Path] = deque()
+
+    @property
+    def base(self) -> int | None:
+        """The version that is compiled as a whole."""
+        with self._lock:
+            return None if self._base is None else self._base[0]
+
+    def at(self, spark: SparkSession, version: int, base: int | None = None) -> Compiled:
+        """The subscriptions of a version; `base` is the version to begin with, if none is."""
+        with self._lock:
+            held = self._base
+        if held is None or not 0 < held[0] <= version:
+            # Of version 0, which is empty, it is not known what type its ids have.
+            held = self._begin(spark, min(base, version) if base else version, version)
+        if version == held[0]:
+            return held[1]
+        if self._last is not None and self._last[:2] == (held[0], version):
+            return self._last[2]
+        try:
+            changes = net_changes(self.store.changes(held[0], version))
+        except StoreError:  # vacuumed
+            return self._begin(spark, version, version)[1]
+        if changes.num_rows > max(LEAST, held[1].stats().subscriptions // SHARE):
+            self._compile_later(spark, version)
+        changed = self._changed(spark, held[1], changes)
+        self._last = held[0], version, changed
+        return changed
+
+    def _begin(self, spark: SparkSession, base: int, version: int) -> tuple[int, Compiled]:
+        """Compile a base and keep it; that of the version itself where the store has no other."""
+        try:
+            rows = self.store.snapshot(base)
+        except StoreError:
+            base, rows = version, self.store.snapshot(version)
+        held = base, self._compile_all(spark, rows)
+        with self._lock:
+            self._base = held
+        return held
+
+    def wait(self) -> None:
+        """Wait until nothing is being compiled in the background."""
+        compiling = self._compiling
+        if compiling is not None:
+            compiling.join()
+
+    def _compile_all(self, spark: SparkSession, rows: pa.Table) -> Compiled:
+        """Compile subscriptions on the executors, or find them compiled."""
+        frame = subscriptions_frame(spark, rows)
+        compiled = compile(frame, budget=self.budget, directory=self.directory)
+        if compiled.facts.rejected:
+            log.warning("%s: %d subscriptions rejected", self.store, compiled.facts.rejected)
+        return compiled
+
+    def _changed(self, spark: SparkSession, base: Compiled, changes: pa.Table) -> Compiled:
+        """A base with what each id changed to last."""
+        new = changes.filter(pc.not_equal(changes.column("change"), "remove"))
+        folder = self._folder(spark)
+        if folder is None:
+            others = self._compile_all(spark, new)
+        else:  # here: a job would take longer than the work
+            facts, shards = compile_here(new, folder)
+            others = Compiled(spark, facts, shards, folder / facts.key)
+            self._forget_older(folder / facts.key)
+        return base.changed(others, changes.column("subscription").to_pylist())
+
+    def _forget_older(self, table: Path) -> None:
+        """Remove small tables that no batch uses any more; whoever has one open keeps it."""
+        if self._scratch is None:
+            return
+        if table not in self._recent:
+            self._recent.append(table)
+        while len(self._recent) > RECENT:
+            shutil.rmtree(self._recent.popleft(), ignore_errors=True)
+
+    def _folder(self, spark: SparkSession) -> Path | None:
+        """Where small tables are put that the workers see; None where there is no such place."""
+        if self.directory is not None:
+            return Path(self.directory)
+        if self._scratch is None and sees_our_files(spark):
+            self._scratch = Path(tempfile.mkdtemp(prefix="tidings-changes-"))
+            weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
+        return self._scratch
+
+    def _compile_later(self, spark: SparkSession, version: int) -> None:
+        """Begin to compile a version as a whole, unless one is being compiled."""
+        if self._compiling is not None and self._compiling.is_alive():
+            return
+        rows = self.store.snapshot(version)
+
+        def work() -> None:
+            try:
+                compiled = self._compile_all(spark, rows)
+            except Exception:  # the base that is there still serves
+                log.exception("%s: version %d could not be compiled", self.store, version)
+                return
+            with self._lock:
+                self._base = version, compiled
+
+        self._compiling = threading.Thread(target=work, daemon=True, name="tidings-compile")
+        self._compiling.start()

@@ -1,0 +1,203 @@
+"""The simulator: one seed decides all, the oracle sees what is wrong, and protocols hold."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tidings.language.predicate import parse
+from tidings.routing.packets import Publication
+from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
+from tidings.routing.protocols import PROTOCOLS
+from tidings.sim.faults import FAULTS
+from tidings.sim.ledger import Ledger, total
+from tidings.sim.load import Test as Condition
+from tidings.sim.load import Wish, draw_event, draw_wish
+from tidings.sim.network import Network, Node
+from tidings.sim.oracle import Oracle, Truth
+from tidings.sim.plants import PLANTS, catch
+from tidings.sim.swarm import SwarmError, check_protocol, fault_kinds, swarm
+from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
+
+ROOT = Path(__file__).parent.parent.parent
+TRACES = """
+from tidings.sim.trial import ALL_FAULTS, draw_options, run_trial
+for protocol in ("cbcb", "subscriptions", "flood"):
+    for seed in (1, 2):
+        print(run_trial(draw_options(seed, "small", protocol, ALL_FAULTS)).trace)
+"""
+
+
+def traces(hash_seed: str) -> list[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    run = subprocess.run(
+        [sys.executable, "-c", TRACES],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return run.stdout.split()
+
+
+def test_a_seed_gives_the_same_trace_in_processes_that_hash_differently() -> None:
+    first = traces("1")
+    assert len(set(first)) == 6
+    assert first == traces("2")
+
+
+def failures(verdicts: list[Verdict]) -> str:
+    return "\n".join(
+        f"seed {v.options.seed} {v.options}: {v.violations}" for v in verdicts if v.violations
+    )
+
+
+# What `make soak` does for hours.
+@pytest.mark.parametrize(
+    ("protocol", "seeds"), [("cbcb", 24), ("subscriptions", 10), ("flood", 10)]
+)
+def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> None:
+    chosen = [*range(seeds // 2), *range(seed, seed + seeds // 2)]
+    verdicts = list(swarm("small", protocol, ALL_FAULTS, chosen))
+    assert not failures(verdicts)
+    ledger = total(verdict.ledger for verdict in verdicts)
+    assert ledger.delivered > 1_000
+    assert ledger.lost_when_stable == ledger.duplicated == ledger.unexpected == 0
+    assert ledger.expected + ledger.surplus == ledger.delivered + ledger.lost + ledger.withdrawn
+    assert sum(ledger.faults.values()) > seeds
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_every_planted_bug_is_caught(name: str) -> None:
+    verdict = catch(name, seeds=200)
+    assert verdict is not None, "a broken protocol went unnoticed: the checks are broken"
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_every_kind_of_fault_strikes_and_is_survived(kind: str) -> None:
+    verdict = run_trial(draw_options(0, "ring:6", "cbcb", (kind,)))
+    assert not failures([verdict])
+    assert verdict.ledger.faults[kind]
+
+
+def test_without_faults_nothing_is_lost_at_all() -> None:
+    verdicts = list(swarm("grid:3x3", "cbcb", (), range(3)))
+    assert not failures(verdicts)
+    assert total(verdict.ledger for verdict in verdicts).lost_when_stable == 0
+
+
+# The oracle
+
+
+class Place:
+    """Two nodes and an oracle, told by hand what happens."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.oracle = Oracle(self.ledger)
+        self.network = Network(lambda name, life: None, self.oracle, Random(1))  # type: ignore[arg-type, return-value]
+        self.a, self.b = self.network.add_node("a"), self.network.add_node("b")
+        self.network.add_link("a", "b", 1, MILLISECOND)
+        self.a.running = self.b.running = True
+        self.oracle.subscribe("s", "b", Wish(((Condition("kind", "=", 1),),)))
+
+    def publish(self, number: int = 1, kind: int = 1, stable: bool = True) -> Publication:
+        event = {"number": number, "kind": kind}
+        self.oracle.publish(event, "a", stable, Truth(self.network))
+        return Publication("a", 1, number, event)
+
+    def deliver(self, publication: Publication, node: Node, *ids: str) -> None:
+        self.oracle.delivered(0, node, Deliver(ids, publication))
+
+    def complaints(self) -> list[str]:
+        return [violation.split()[2] for violation in self.oracle.violations]
+
+
+def test_the_oracle_sees_what_is_delivered_twice_or_to_the_wrong_one_or_invented() -> None:
+    place = Place()
+    wanted, other = place.publish(1), place.publish(2, kind=2)
+    place.deliver(wanted, place.b, "s")
+    place.deliver(wanted, place.b, "s")
+    place.deliver(other, place.b, "s")
+    place.deliver(wanted, place.a, "s")
+    place.deliver(Publication("a", 1, 9, {"number": 9, "kind": 1}), place.b, "s")
+    place.deliver(Publication("a", 1, 1, {"number": 1, "kind": 1, "more": 1}), place.b, "s")
+    assert place.complaints() == [
+        *("twice:", "unexpected:", "unexpected:", "invented:", "invented:")
+    ]
+    assert (place.ledger.delivered, place.ledger.duplicated, place.ledger.unexpected) == (1, 1, 4)
+
+
+def test_the_oracle_sees_what_is_lost_after_it_was_established() -> None:
+    place = Place()
+    place.publish(1)  # before: may get lost
+    place.oracle.established(0, place.b, Established(("s",)))
+    place.publish(2)
+    place.publish(3, stable=False)
+    for number in (1, 2, 3):
+        place.oracle.close(number, 5 * SECOND)
+    assert place.complaints() == ["lost:"]
+    assert (place.ledger.lost, place.ledger.lost_when_stable) == (2, 1)
+
+
+def test_nothing_is_owed_to_who_has_unsubscribed() -> None:
+    place = Place()
+    place.oracle.established(0, place.b, Established(("s",)))
+    place.publish(1)
+    place.oracle.unsubscribe("s")
+    place.oracle.close(1, 5 * SECOND)
+    assert place.complaints() == []
+    assert place.ledger.withdrawn == 1
+
+
+def test_the_oracle_sees_an_event_that_takes_a_link_twice() -> None:
+    place = Place()
+    publication = place.publish(1)
+    for _ in range(2):
+        place.oracle.sent(0, place.a, "b", publication, 10)
+    assert place.complaints() == ["loop:"]
+
+
+def test_the_oracle_sees_that_what_is_not_held_is_said_to_be_established() -> None:
+    place = Place()
+    place.oracle.established(0, place.a, Established(("s", "nobody")))
+    assert place.complaints() == ["unexpected:", "unexpected:"]
+
+
+def test_what_the_load_asks_for_is_what_the_language_reads(seed: int) -> None:
+    chance = Random(seed)
+    for number in range(300):
+        wish, event = draw_wish(chance), draw_event(chance, number)
+        assert parse(str(wish)).matches(event) == wish.wants(event), (wish, event)
+
+
+# Clocks and links
+
+
+def test_clocks_that_differ_are_read_and_set_consistently(seed: int) -> None:
+    chance = Random(seed)
+    for _ in range(500):
+        node = Node("a", chance.randrange(10**12), chance.randint(900, 1_100))
+        time = node.offset + chance.randrange(10**12)
+        moment = node.moment(time)
+        assert node.clock(moment) >= time
+        assert node.clock(moment - 1) < time
+
+
+# The command's words
+
+
+def test_faults_and_protocols_are_named_or_refused() -> None:
+    assert fault_kinds("all") == tuple(FAULTS)
+    assert fault_kinds("none") == ()
+    with pytest.raises(SwarmError, match="found 'rain'"):
+        fault_kinds("cut,rain")
+    with pytest.raises(SwarmError, match="expected one of cbcb"):
+        check_protocol("bgp", True)
+    with pytest.raises(SwarmError, match="without cycles"):
+        check_protocol("subscriptions", False)
+    assert set(PROTOCOLS) == {"cbcb", "subscriptions", "flood"}

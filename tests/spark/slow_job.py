@@ -1,0 +1,60 @@
+"""A job that takes a while and leaves marks, for tests that kill parts of it meanwhile.
+
+`python slow_job.py MASTER OUT MARKS` runs it as a program, with Tidings sent to the executors.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+EVENTS = 2_000
+PARTITIONS = 16
+SLOW_S = 0.25  # what a task takes at least
+HELD = {n: f"x between {n} and {2 * n} or x = {n * n}" for n in range(1, 60)}
+
+
+def slow_matches(spark: SparkSession, marks: str) -> DataFrame:
+    """The matches of some events, slowly; every task leaves its process ids in a folder."""
+    from tidings.spark import match
+
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        daemon = os.getppid()
+        executor = Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]
+        name = f"{executor}-{daemon}-{os.getpid()}-{time.monotonic_ns()}"
+        Path(marks, name).touch()
+        time.sleep(SLOW_S)
+        yield from batches
+
+    rows = list(HELD.items())
+    held = spark.createDataFrame(rows, "subscription long, predicate string")
+    events = spark.range(0, EVENTS, 1, PARTITIONS).withColumnRenamed("id", "x")
+    return match(events.mapInArrow(slow, "x long"), held)
+
+
+def expected() -> list[tuple[int, int]]:
+    """The matches, without Spark."""
+    from tidings import Table
+
+    table = Table(HELD)
+    found: list[Any] = [(x, id) for x in range(EVENTS) for id in table.match({"x": x})]
+    return sorted(found)
+
+
+def main() -> None:
+    from tidings.spark import session, ship
+
+    master, out, marks = sys.argv[1:]
+    spark = session(master, **{"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"})
+    ship(spark)
+    slow_matches(spark, marks).write.parquet(out)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

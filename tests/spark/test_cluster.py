@@ -1,0 +1,128 @@
+"""A cluster of its own: a master and two workers, on which Tidings is not installed.
+
+Executors run a Python that has the packages Tidings needs and not Tidings: `ship` sends it. One of
+the two executors is killed while the job runs.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+from tests.spark import slow_job
+from tidings.spark.java import java_home
+
+ROOT = Path(__file__).parents[2]
+PATIENCE_S = 240.0
+SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
+PACKAGE = "org.apache.spark.deploy"
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def wait_for(what: str, found: Callable[[], Any]) -> Any:
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        value = found()
+        if value:
+            return value
+        time.sleep(0.1)
+    raise AssertionError(f"waited in vain for {what}")
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def python_without_tidings(folder: Path) -> Path:
+    """A Python that sees installed packages, but not those that are only linked, as Tidings is."""
+    command = folder / "python"
+    packages = sysconfig.get_paths()["purelib"]
+    command.write_text(
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {sys.executable} -S "$@"\n'
+    )
+    command.chmod(0o755)
+    return command
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """The URL of a running master, and the environment of its jobs."""
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
+        "PYSPARK_PYTHON": str(python_without_tidings(tmp_path)),
+        "TIDINGS_CACHE": str(tmp_path / "cache of the driver"),
+        "PYTHONPATH": str(ROOT),
+    }
+    executors = environment | {"TIDINGS_CACHE": str(tmp_path / "cache of executors")}
+    del executors["PYTHONPATH"]
+    master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    commands: list[list[str]] = [[str(SPARK_CLASS), f"{PACKAGE}.master.Master", *master]]
+    for number in range(2):
+        own = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
+        work = ["-d", str(tmp_path / f"worker {number}")]
+        commands.append([str(SPARK_CLASS), f"{PACKAGE}.worker.Worker", *own, *work, url])
+    log = tmp_path / "log"
+    started = []
+    with log.open("wb") as output:
+        for command in commands:
+            process = subprocess.Popen(
+                command, env=executors, stdout=output, stderr=output, start_new_session=True
+            )
+            started.append(process)
+        try:
+            wait_for("workers", lambda: log.read_text().count("Successfully registered") == 2)
+            yield url, environment
+        finally:
+            for process in started:
+                os.killpg(process.pid, signal.SIGTERM)
+            for process in started:
+                process.wait()
+
+
+def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
+    cluster: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    url, environment = cluster
+    marks, out = tmp_path / "marks", tmp_path / "out"
+    marks.mkdir()
+    job = subprocess.Popen(
+        [sys.executable, slow_job.__file__, url, out, marks],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+
+    def executors() -> set[int]:
+        return {int(path.name.split("-")[0]) for path in marks.iterdir()}
+
+    wait_for("both executors", lambda: len(executors()) == 2 or job.poll() is not None)
+    first = executors()
+    if job.poll() is None:
+        os.kill(min(first), signal.SIGKILL)
+    said, _ = job.communicate(timeout=PATIENCE_S)
+    assert job.returncode == 0, said
+    assert len(first) == 2
+    assert executors() > first  # another took the place of the one killed
+    rows = pq.read_table(out).select(["x", "subscription"]).to_pydict()
+    assert sorted(zip(rows["x"], rows["subscription"], strict=True)) == slow_job.expected()
+    assert list((tmp_path / "cache of executors" / "code").iterdir())  # it was sent

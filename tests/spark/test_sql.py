@@ -1,0 +1,106 @@
+"""The functions for SQL answer as predicates do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tidings import Table, parse
+from tidings.spark import Store, explained, register
+
+EVENTS = """
+    SELECT 1 AS n, '{"class": "alert", "severity": 3}' AS text, named_struct('class', 'alert',
+        'severity', 3, 'day', DATE '2024-02-29', 'price', 1.50BD, 'raw', X'00') AS record
+    UNION ALL SELECT 2, '{"class": "debug"}', named_struct('class', 'debug', 'severity', NULL,
+        'day', NULL, 'price', NULL, 'raw', NULL)
+    UNION ALL SELECT 3, '[1]', NULL
+    UNION ALL SELECT 4, NULL, NULL
+"""
+
+
+@pytest.fixture(scope="module")
+def sql(spark: SparkSession) -> SparkSession:
+    register(spark)
+    spark.sql(EVENTS).createOrReplaceTempView("sql_events")
+    return spark
+
+
+def answers(sql: SparkSession, predicate: str, event: str) -> list[bool | None]:
+    quoted = predicate.replace("'", "''")
+    query = f"SELECT tidings_matches('{quoted}', {event}) AS yes FROM sql_events ORDER BY n"
+    return [row["yes"] for row in sql.sql(query).collect()]
+
+
+@pytest.mark.parametrize(
+    ("predicate", "event", "expected"),
+    [
+        ("class = 'alert' and severity > 2", "text", [True, False, None, None]),
+        ("not exists severity", "text", [False, True, None, None]),
+        ("severity >", "text", [None, None, None, None]),
+        ("class = 'alert' and severity > 2", "record", [True, False, None, None]),
+        ("day prefix '2024-02' and price = 1.5", "record", [True, False, None, None]),
+        ("raw is null", "record", [True, True, None, None]),
+        ("severity = '3'", "map('severity', string(record.severity))", [True, False, False, False]),
+        ("severity = 3", "try_parse_json(text)", [True, False, None, None]),
+    ],
+)
+def test_a_predicate_is_asked_about_text_structs_maps_and_variants(
+    sql: SparkSession, predicate: str, event: str, expected: list[Any]
+) -> None:
+    assert answers(sql, predicate, event) == expected
+
+
+def test_the_strict_function_fails_with_the_reason(sql: SparkSession) -> None:
+    query = "SELECT tidings_matches_strict('x >', '{}')"
+    with pytest.raises(PySparkException) as caught:
+        sql.sql(query).collect()
+    assert explained(caught.value).startswith("PredicateError: line 1, column 4: expected a number")
+
+
+def test_predicates_may_come_from_a_column(sql: SparkSession) -> None:
+    query = (
+        "SELECT tidings_matches(p, '{\"x\": 1}') FROM VALUES ('x = 1'), ('x = 2'), (NULL) AS t(p)"
+    )
+    assert [row[0] for row in sql.sql(query).collect()] == [True, False, None]
+
+
+def test_a_table_is_matched_against_a_store(sql: SparkSession, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    store.add({"ada": "class = 'alert' and severity > 2", "ben": "not exists severity"})
+    call = f"tidings_match(TABLE(sql_events), '{store.path}', json => 'text')"
+    query = f"SELECT n, subscription FROM {call}"
+    assert sorted(map(tuple, sql.sql(query).collect())) == [(1, "ada"), (2, "ben"), (4, "ben")]
+    store.remove("ben")
+    assert sorted(map(tuple, sql.sql(query).collect())) == [(1, "ada")]
+    flat = "(SELECT n, record.* FROM sql_events)"
+    query = f"SELECT * FROM tidings_match(TABLE{flat}, '{store.path}')"
+    (found,) = sql.sql(query).collect()
+    assert (found["n"], found["severity"], found["subscription"]) == (1, 3, "ada")
+
+
+def test_many_rows_against_a_store_give_the_pairs_of_the_table(
+    sql: SparkSession, tmp_path: Path
+) -> None:
+    held = {n: f"x between {n} and {2 * n}" for n in range(1, 40)}
+    Store(tmp_path / "store").add(held)
+    rows = "SELECT id AS x FROM range(100)"
+    query = f"SELECT * FROM tidings_match(TABLE({rows}), '{tmp_path / 'store'}')"
+    table = Table({id: parse(text) for id, text in held.items()})
+    expected = sorted((x, id) for x in range(100) for id in table.match({"x": x}))
+    assert sorted(map(tuple, sql.sql(query).collect())) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("'a', 'b'", "expected a table first"),
+        ("TABLE(sql_events), '/no/such/store'", "/no/such/store"),
+        ("TABLE(sql_events), 5", "expected the path of a store"),
+    ],
+)
+def test_wrong_calls_are_explained(sql: SparkSession, call: str, message: str) -> None:
+    with pytest.raises(PySparkException) as caught:
+        sql.sql(f"SELECT * FROM tidings_match({call})").collect()
+    assert message in explained(caught.value)
