@@ -166,6 +166,22 @@ def swap_bytes(typing_context: Any, value: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def copy(source, begin, count, target, at):
+    """Copy numbers from an array to another. Unsigned places let several be taken at once."""
+    begin, at = np.uint64(begin), np.uint64(at)
+    for i in range(np.uint64(count)):
+        target[at + i] = source[begin + i]
+
+
+@njit(cache=True, nogil=True)
+def fill(target, at, count, value):
+    """Write a number to successive places."""
+    at = np.uint64(at)
+    for i in range(np.uint64(count)):
+        target[at + i] = value
+
+
+@njit(cache=True, nogil=True)
 def hash_bytes(data, begin, end, seed):
     """A hash of some bytes and a number."""
     value = (
@@ -543,8 +559,7 @@ def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, 
             first = middle + 1
         else:
             last = middle
-    for i in range(first - begin):
-        out[found + i] = whole[owners + begin + i]
+    copy(whole, owners + begin, first - begin, out, found)
     found += first - begin
     # The others, of which most ask next for an attribute that is absent.
     at = item(whole, ORDERED_BEGIN, 4 * slot + which)
@@ -552,7 +567,12 @@ def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, 
     keys = whole[2 * ORDERED_KEY]
     words = whole[2 * ORDERED_WORD]
     base = whole[2 * RECORDS]
+    records = whole[2 * ORDERED_RECORD]
     while at < end and whole[keys + at] <= query:
+        if at + AHEAD < end:
+            word = whole[words + at + AHEAD]
+            if word < 0 or work[1 + 3 * word] == epoch:
+                prefetch(whole, np.int64(base + whole[records + at + AHEAD]))
         word = whole[words + at]
         place = base + item(whole, ORDERED_RECORD, at)
         if (word < 0 or work[1 + 3 * word] == epoch) and not done(whole, place, work, epoch):
@@ -1380,9 +1400,8 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
         here, more = probe(
             begins[row], begins[row + 1], whole, texts, entries, data, work, one, limit, candidates
         )
-        for i in range(here):
-            out[found + i] = one[i]
-            rows[found + i] = row
+        copy(one, 0, here, out, found)
+        fill(rows, found, here, row)
         for i in range(more):
             asked[3 * asks] = row
             asked[3 * asks + 1] = one[one.size - 1 - 2 * i]
