@@ -14,7 +14,7 @@ PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 # The verbs share .venv, so with `make -j` they still run one after another.
 .NOTPARALLEL:
-.PHONY: help env demo test check bench golden lock clean
+.PHONY: help env demo test check bench soak report golden lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,21 @@ bench: $(READY)  ## measure
 	@$(RUN) -m benchmarks.language
 	@$(RUN) -m benchmarks.grammar
 	@$(RUN) -m benchmarks.matching
+	@$(RUN) -m benchmarks.dialects
+	@$(RUN) -m benchmarks.simulation
+	@$(RUN) -m benchmarks.spark --subscriptions 100000 --events 100000 --rule-events 200000
+	@$(RUN) -m benchmarks.network
+
+# Each prints the command that replays a seed which fails.
+soak: $(READY)  ## run protocols under faults, for hours
+	@$(RUN) -m tidings.cli.main simulate --topology small --protocol cbcb --faults all --seeds 5000 --seed 1000
+	@$(RUN) -m tidings.cli.main simulate --topology ba:30 --protocol cbcb --faults all --seeds 200 --seed 1000
+	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
+	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
+
+report: $(READY)  ## run the experiments on small parameters and write report.html
+	@$(RUN) -m tidings.cli.main lab run --quick
+	@$(RUN) -m tidings.cli.main lab report --quick --out report.html
 
 # pytest exits with 5 when it selects no test: then there is nothing to rewrite.
 golden: $(READY)  ## rewrite the golden files and show what changed in them

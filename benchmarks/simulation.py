@@ -10,6 +10,7 @@ interest is established, and every table lets through what is wanted behind it. 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import time
 from random import Random
@@ -111,6 +112,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1_000, help="of the network that converges")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
+    gc.disable()  # packets and records are values without cycles, and there are millions
     steady(20, given.seed, 50)  # warm up
     found = {
         "steady": steady(100, given.seed, 3_000),

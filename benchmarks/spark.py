@@ -2,10 +2,12 @@
 
 `python -m benchmarks.spark [--case rules|forwarding] [--json]` measures; sizes are options.
 
-`rules`: events of six typed columns against rules of which an event satisfies about ten: most
-watch one of a thousand devices for a threshold, a tenth a region for two ranges. The join is a
-broadcast nested-loop join with the rules as columns of bounds, the UDF a Python function over
-compiled expressions; both see fewer events, since they take far longer.
+`rules`: events of six typed columns against two sets of rules, of which an event satisfies about
+ten. In `rules by region` every rule asks for one of twenty regions and two ranges, so an event has
+hundreds of candidates; in `rules by device` nine in ten watch one of a thousand devices for a
+threshold, and the others a region for two ranges. The join is a broadcast nested-loop join with the
+rules as columns of bounds, the UDF a Python function over compiled expressions; both see fewer
+events, since they take far longer.
 
 `forwarding`: paper F's workload, a million subscriptions by default, events as JSON text because
 they have a few of a thousand attributes each. There are thousands of matches an event, so what
@@ -45,8 +47,8 @@ Line = dict[str, Any]
 MASTERS: Final = ("local[1]", "local[2]")
 DEVICES: Final = 1_000
 REGIONS: Final = 20
-WATCHING: Final = 0.9  # of the rules: one device each
-WIDTHS: Final = (0.3, 0.3)  # of the ranges of the others
+# For each set: how many of all rules watch one device, and the widths of the others' ranges.
+RULES: Final = {"rules by region": (0.0, (0.14, 0.14)), "rules by device": (0.9, (0.3, 0.3))}
 BLOCK: Final = 16_384  # events generated together
 BATCH: Final = 65_536  # events that the bare engine takes at a time
 FEW: Final = (20_000, 400)  # events that the join and the Python UDF see
@@ -76,7 +78,8 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="tidings-benchmark-"))
     try:
         if wish.case in (None, "rules"):
-            measure_rules(wish, folder, said)
+            for case in RULES:
+                measure_rules(case, wish, folder, said)
         if wish.case in (None, "forwarding"):
             measure_forwarding(wish, folder, said)
     finally:
@@ -86,7 +89,7 @@ def main() -> None:
 def shown(line: Line) -> str:
     rate = f"{line['events_per_s']:12,.0f} events/s" if "events_per_s" in line else " " * 21
     rest = "  ".join(f"{k} {v}" for k, v in line.items() if k not in ("case", "way", "seconds"))
-    return f"{line['case']:12} {line['way']:14} {line['seconds']:9.2f} s {rate}  {rest}"
+    return f"{line['case']:15} {line['way']:14} {line['seconds']:9.2f} s {rate}  {rest}"
 
 
 def started(master: str, wish: argparse.Namespace) -> SparkSession:
@@ -112,10 +115,12 @@ def timed(rows: DataFrame, repeats: int) -> float:
 # Rules
 
 
-def measure_rules(wish: argparse.Namespace, folder: Path, said: Callable[[Line], None]) -> None:
+def measure_rules(
+    case: str, wish: argparse.Namespace, folder: Path, said: Callable[[Line], None]
+) -> None:
     """Ours beside what people do today."""
-    rules = rules_table(wish.rules, wish.seed)
-    path = str(folder / "rule events")
+    rules = rules_table(case, wish.rules, wish.seed)
+    path = str(folder / case)
     Path(path).mkdir()
     step = 125_000
     for number, start in enumerate(range(0, wish.rule_events, step)):
@@ -129,7 +134,7 @@ def measure_rules(wish: argparse.Namespace, folder: Path, said: Callable[[Line],
         events = spark.read.parquet(path)
         found = compare_rules(spark, rules, texts, held, frame, wish.seed)
         compiled = compile(held)
-        facts = {"case": "rules", "rules": wish.rules, "matches_per_event": found}
+        facts = {"case": case, "rules": wish.rules, "matches_per_event": found}
         ways: list[tuple[str, int, DataFrame]] = [
             (f"ours {output}", wish.rule_events, match(events, compiled, output=output))
             for output in get_args(Output)
@@ -148,17 +153,16 @@ def measure_rules(wish: argparse.Namespace, folder: Path, said: Callable[[Line],
     said({**line, "seconds": min(bare(table, batch) for _ in range(wish.repeats))})
 
 
-def rules_table(count: int, seed: int) -> pa.Table:
-    """Rules as columns of bounds, null where a rule does not ask.
-
-    Nine in ten watch one device for a threshold, the others a region for two ranges.
-    """
+def rules_table(case: str, count: int, seed: int) -> pa.Table:
+    """Rules as columns of bounds, null where a rule does not ask."""
+    share, widths = RULES[case]
     source = np.random.default_rng((seed, 1))
-    watching = source.random(count) < WATCHING
+    watching = source.random(count) < share
     devices = source.integers(0, DEVICES, count)
     regions = source.integers(0, REGIONS, count)
-    low = source.random((2, count)) * (1 - np.array(WIDTHS)[:, np.newaxis])
-    high = low + np.array(WIDTHS)[:, np.newaxis]
+    width = np.array(widths)[:, np.newaxis]
+    low = source.random((2, count)) * (1 - width)
+    high = low + width
     high[0][watching] = 1.0
     return pa.table(
         {

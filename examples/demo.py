@@ -1,9 +1,9 @@
-"""A small story: three people, one building, and who hears of what; then a day, on Spark.
+"""A small story: three people, one building, and who hears of what; a day, on Spark; a country.
 
 Run it with `make demo`. It parses subscriptions, delivers events to exactly those who asked, asks
 the algebra what covers what, and has it explained why somebody heard nothing. Then a day of events
 of forty buildings meets three thousand subscriptions on Spark: at once, and as a stream while
-subscriptions change.
+subscriptions change. At last five towns are connected by routers on real sockets (`live.py`).
 """
 
 from pathlib import Path
@@ -11,6 +11,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from live import main as five_towns  # type: ignore[import-not-found]  # beside this file
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -46,6 +47,7 @@ def main() -> None:
         spark = session("local[2]", **OPTIONS)
         forty_buildings(spark, Path(folder))
         spark.stop()
+    five_towns()
 
 
 def one_building() -> None:

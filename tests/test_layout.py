@@ -46,11 +46,15 @@ HEAVY = {
     "numba": {"matching", "lab"},
     "numpy": {"matching", "summary", "overlay", "sim", "spark", "lab"},
     "pandas": {"spark", "lab"},
+    "prometheus_client": {"live"},
     "pyarrow": {"matching", "spark", "lab"},
     "pyspark": {"spark", "lab"},
     "rich": {"lab", "cli"},
     "scipy": {"overlay", "lab"},
+    "starlette": {"live", "console"},
     "typer": {"cli"},
+    "uvicorn": {"live", "console"},
+    "uvloop": {"live"},
 }
 # Time and chance are parameters in every room before this one.
 FIRST_ROOM_WITH_A_CLOCK = "live"

@@ -20,7 +20,7 @@ from tidings.overlay.graph import Graph
 from tidings.overlay.paths import tree_of
 from tidings.routing import network as whole
 from tidings.routing.content import ContentRouter
-from tidings.routing.interests import NOTHING, beyond, covers, join
+from tidings.routing.interests import NOTHING, beyond, join
 from tidings.routing.once import LIVES, NUMBERS, Once
 from tidings.routing.packets import (
     Advertisement,
@@ -586,6 +586,6 @@ def test_what_a_predicate_adds_is_what_the_other_lacks(
     rest = beyond(text, known)
     both = parse(known).matches(event) or parse(rest).matches(event)
     assert both == (parse(known).matches(event) or parse(text).matches(event))
-    assert covers(text, rest)
+    assert parse(text).covers(parse(rest))
     assert (rest == NOTHING) == parse(known).covers(parse(text))
     assert parse(join((text, known))).matches(event) == both

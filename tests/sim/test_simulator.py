@@ -13,7 +13,7 @@ from tidings.routing.packets import Publication
 from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
 from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.faults import FAULTS
-from tidings.sim.ledger import Ledger, total
+from tidings.sim.ledger import Ledger
 from tidings.sim.load import Test as Condition
 from tidings.sim.load import Wish, draw_event, draw_wish
 from tidings.sim.network import Network, Node
@@ -56,6 +56,13 @@ def failures(verdicts: list[Verdict]) -> str:
     )
 
 
+def total(verdicts: list[Verdict]) -> Ledger:
+    ledger = Ledger()
+    for verdict in verdicts:
+        ledger.add(verdict.ledger)
+    return ledger
+
+
 # What `make soak` does for hours.
 @pytest.mark.parametrize(
     ("protocol", "seeds"), [("cbcb", 24), ("subscriptions", 10), ("flood", 10)]
@@ -64,7 +71,7 @@ def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> No
     chosen = [*range(seeds // 2), *range(seed, seed + seeds // 2)]
     verdicts = list(swarm("small", protocol, ALL_FAULTS, chosen))
     assert not failures(verdicts)
-    ledger = total(verdict.ledger for verdict in verdicts)
+    ledger = total(verdicts)
     assert ledger.delivered > 1_000
     assert ledger.lost_when_stable == ledger.duplicated == ledger.unexpected == 0
     assert ledger.expected + ledger.surplus == ledger.delivered + ledger.lost + ledger.withdrawn
@@ -87,7 +94,7 @@ def test_every_kind_of_fault_strikes_and_is_survived(kind: str) -> None:
 def test_without_faults_nothing_is_lost_at_all() -> None:
     verdicts = list(swarm("grid:3x3", "cbcb", (), range(3)))
     assert not failures(verdicts)
-    assert total(verdict.ledger for verdict in verdicts).lost_when_stable == 0
+    assert total(verdicts).lost_when_stable == 0
 
 
 # The oracle

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.language import strategies
 from tidings import Predicate, Table, parse
 from tidings.matching.assembly import Flat, assemble, flatten, from_bytes, to_bytes
-from tidings.matching.documents import match_columns, match_documents
+from tidings.matching.documents import match_documents
 from tidings.matching.segment import Segment
 from tidings.matching.workload import WORKLOADS
 from tidings.spark import compile, compiled, match, worker
@@ -80,7 +80,7 @@ def readable(predicate: Predicate) -> bool:
 def test_documents_and_columns_of_a_workload_find_the_same(name: str) -> None:
     workload = WORKLOADS[name](seed=3)
     segment = Segment.of(list(workload.subscriptions(0, 400)))
-    by_columns = list(match_columns(segment, workload.event_table(0, 5_000)))
+    by_columns = list(segment.match_batch(workload.event_table(0, 5_000)))
     by_documents = list(match_documents(segment, workload.events(0, 5_000)))
     for found in (by_columns, by_documents):
         rows = [row for part, _ in found for row in part.tolist()]

@@ -1,17 +1,13 @@
-"""Many events at once, answered part by part, whatever they come as.
+"""Many events at once as dictionaries, as a JSON decoder gives them.
 
-`match_columns` takes an Arrow batch, `match_documents` events as dictionaries, as a JSON decoder
-gives them. The latter are not matched one by one: the values of each attribute are gathered from
-all of them and go to the kernels as those of a column would. For events of few attributes out of
-very many that is far quicker than a column for each.
-
-Both yield row and number of every match in the order of rows, a bounded part at a time: what is
-found may be a thousand times the events. Law: the same as `Segment.match` for each event.
+They are not matched one by one: the values of each attribute are gathered from all of them and go
+to the kernels as those of a column would. For events of few attributes out of very many that is far
+quicker than a column for each. Law: the same as `Segment.match` for each event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Final
 
@@ -19,12 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.language.event import Event
-from tidings.matching.columns import Leaf, Rows, entries_of_batch, entries_of_leaves, names_in
-from tidings.matching.contract import Batch, events_of, names_of
-from tidings.matching.segment import PART, Segment
+from tidings.matching.columns import Leaf, entries_of_leaves, names_in
+from tidings.matching.segment import Pairs, Segment
 
 Array = np.ndarray[Any, Any]
-Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
 
 _TEXT, _INTEGER, _REAL, _TRUTH, _NULL, _OTHER = range(6)
 _KINDS: Final = {
@@ -37,16 +31,9 @@ class _Huge(Exception):
     """An integer past 64 bit is among the events."""
 
 
-def match_columns(segment: Segment, batch: Batch) -> Iterator[Pairs]:
-    """The matches of a batch whose columns are attributes."""
-
-    def events(rows: Array, names: set[str]) -> Sequence[Mapping[str, Any]]:
-        return list(events_of(batch.take(pa.array(rows)), names))
-
-    yield from _match(segment, entries_of_batch(batch, segment.plan), batch.num_rows, events)
-
-
-def match_documents(segment: Segment, events: Sequence[Mapping[str, Any]]) -> Iterator[Pairs]:
+def match_documents(
+    segment: Segment, events: Sequence[Mapping[str, Any]], threads: int = 1
+) -> Iterator[Pairs]:
     """The matches of events; `EventError` where one of them holds what is no value."""
     flat = [event if isinstance(event, dict) else Event(event) for event in events]
     plan = segment.plan
@@ -59,7 +46,7 @@ def match_documents(segment: Segment, events: Sequence[Mapping[str, Any]]) -> It
     def asked(numbers: Array, names: set[str]) -> Sequence[Mapping[str, Any]]:
         return [flat[number] for number in numbers.tolist()]
 
-    yield from _match(segment, rows, len(flat), asked)
+    yield from segment.match_entries(rows, len(flat), asked, threads)
 
 
 def _leaves(events: list[dict[str, Any]], wanted: set[str]) -> Iterator[Leaf]:
@@ -122,47 +109,3 @@ def _one_by_one(segment: Segment, events: list[dict[str, Any]]) -> Iterator[Pair
         numbers = np.array(numbered.match(Event(event)), np.int64)
         numbers = numbers[~segment.removed[numbers]]
         yield np.full(numbers.size, row, np.int64), numbers
-
-
-def _match(
-    segment: Segment,
-    rows: Rows,
-    count: int,
-    events: Callable[[Array, set[str]], Sequence[Mapping[str, Any]]],
-) -> Iterator[Pairs]:
-    """The matches of entries; `events` gives those rows that Python has to be asked about."""
-    runs = segment._runs(count)
-    for first in range(0, count, PART):
-        pairs, asked = segment._match_rows(rows, runs, first, min(first + PART, count))
-        if asked.size:
-            pairs = [_answered(segment, pairs, asked.reshape(-1, 3), events)]
-        for at, numbers in pairs:
-            if segment.removals:
-                kept = ~segment.removed[numbers]
-                at, numbers = at[kept], numbers[kept]
-            yield at, numbers
-
-
-def _answered(
-    segment: Segment,
-    pairs: list[Pairs],
-    asked: Array,
-    events: Callable[[Array, set[str]], Sequence[Mapping[str, Any]]],
-) -> Pairs:
-    """The matches found, and those for which Python says yes as well."""
-    wanted = np.unique(asked[:, 0])
-    names = names_of(segment.plan.questions[q] for q in np.unique(asked[:, 2]).tolist())
-    given = dict(zip(wanted.tolist(), events(wanted, names), strict=True))
-    answers: dict[tuple[int, int], bool] = {}
-    more: list[tuple[int, int]] = []
-    for row, subscription, question in asked.tolist():
-        answer = answers.get((row, question))
-        if answer is None:
-            answer = answers[row, question] = segment._check(question)(given[row])
-        if answer:
-            more.append((row, subscription))
-    found = [np.column_stack(pair) for pair in pairs]
-    both = np.unique(
-        np.concatenate((*found, np.array(more, np.int64).reshape(-1, 2))).astype(np.int64), axis=0
-    )
-    return both[:, 0], both[:, 1]

@@ -64,7 +64,7 @@ class ForwardingTable:
 
     def forward_batch(self, batch: Batch, threads: int = 1) -> pa.Table:
         """For each row and each interface it goes through: `event` (row number), `interface`."""
-        found = self._segment.match_batch(batch, threads)
+        found = list(self._segment.match_batch(batch, threads))
         integers = self._segment.integers
         columns = {
             "event": pa.chunked_array([rows for rows, _ in found], pa.int64()),

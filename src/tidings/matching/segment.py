@@ -8,7 +8,7 @@ columns. What the kernels leave open, Python is asked about here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
 
 Array = np.ndarray[Any, Any]
+Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
+EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, for names
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
@@ -174,28 +176,41 @@ class Segment:
 
     # Many events
 
-    def match_batch(self, batch: Batch, threads: int = 1) -> list[tuple[Array, Array]]:
-        """Row and number of the subscription of every match, part by part in the order of rows."""
-        rows = entries_of_batch(batch, self.plan)
-        runs = self._runs(batch.num_rows)
-        starts = range(0, batch.num_rows, PART)
-        spans = [(start, min(start + PART, batch.num_rows)) for start in starts]
-        if threads > 1 and len(spans) > 1:
+    def match_batch(self, batch: Batch, threads: int = 1) -> Iterator[Pairs]:
+        """The matches of a batch whose columns are attributes; as `match_entries` gives them."""
+
+        def events(rows: Array, names: set[str]) -> Iterable[Mapping[str, Any]]:
+            return events_of(batch.take(pa.array(rows)), names)
+
+        return self.match_entries(
+            entries_of_batch(batch, self.plan), batch.num_rows, events, threads
+        )
+
+    def match_entries(
+        self, rows: Rows, count: int, events: EventsOf, threads: int = 1
+    ) -> Iterator[Pairs]:
+        """Row and number of the subscription of every match, in the order of rows.
+
+        A bounded part at a time, since what is found may be a thousand times the events; a part
+        holds all of its rows. `events` gives those rows that Python has to be asked about.
+        """
+        runs = self._runs(count)
+
+        def part(first: int) -> list[Pairs]:
+            pairs, asked = self._match_rows(rows, runs, first, min(first + PART, count))
+            if asked.size:
+                pairs = [self._answered_rows(pairs, asked.reshape(-1, 3), events)]
+            if self.removals:
+                kept = ((pair, ~self.removed[pair[1]]) for pair in pairs)
+                pairs = [(pair[0][mask], pair[1][mask]) for pair, mask in kept]
+            return pairs
+
+        starts = range(0, count, PART)
+        if threads > 1 and len(starts) > 1:
             with ThreadPoolExecutor(threads) as pool:
-                parts = list(pool.map(lambda span: self._match_rows(rows, runs, *span), spans))
+                yield from chain.from_iterable(pool.map(part, starts))
         else:
-            parts = [self._match_rows(rows, runs, *span) for span in spans]
-        found = [pair for pairs, _ in parts for pair in pairs]
-        asked = [questions for _, questions in parts if questions.size]
-        if asked:
-            nothing = np.zeros(0, np.int64)
-            joined = [np.concatenate([nothing, *(pair[at] for pair in found)]) for at in (0, 1)]
-            questions = np.concatenate(asked).reshape(-1, 3)
-            found = [self._answered_rows(batch, joined[0], joined[1], questions)]
-        if self.removals:
-            kept = ((pair, ~self.removed[pair[1]]) for pair in found)
-            found = [(pair[0][mask], pair[1][mask]) for pair, mask in kept]
-        return found
+            yield from chain.from_iterable(map(part, starts))
 
     def _runs(self, rows: int) -> Array:
         """What filters in cells ask for, where there are enough rows to be worth it."""
@@ -208,28 +223,19 @@ class Segment:
 
     def _match_rows(
         self, rows: Rows, runs: Array, first: int, last: int
-    ) -> tuple[list[tuple[Array, Array]], Array]:
+    ) -> tuple[list[Pairs], Array]:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
         held = self.arrays(0)
         asked = np.empty(2 * plan.room + (OUTPUT if plan.questions else 0), np.int32)
-        pairs: list[tuple[Array, Array]] = []
+        pairs: list[Pairs] = []
         questions: list[Array] = [np.zeros(0, np.int32)]
         while first < last:
             # Written once, to memory that the answer keeps: it may be most of the work.
             out = np.empty(OUTPUT + plan.room, np.int64)
             at = np.empty(OUTPUT + plan.room, np.int64)
             first, found, asks = k.match_rows(
-                held.context,
-                first,
-                last,
-                rows.begins,
-                rows.entries,
-                rows.data,
-                runs,
-                out,
-                at,
-                asked,
+                held.context, first, last, *rows, runs, out, at, asked
             )
             if found < OUTPUT // 2:
                 pairs.append((at[:found].copy(), out[:found].copy()))
@@ -238,10 +244,10 @@ class Segment:
             questions.append(asked[: 3 * asks].copy())
         return pairs, np.concatenate(questions)
 
-    def _answered_rows(
-        self, batch: Batch, rows: Array, numbers: Array, asked: Array
-    ) -> tuple[Array, Array]:
+    def _answered_rows(self, pairs: list[Pairs], asked: Array, events: EventsOf) -> Pairs:
         """The matches found, and those for which Python says yes as well."""
+        nothing = np.zeros(0, np.int64)
+        rows, numbers = (np.concatenate([nothing, *(p[at] for p in pairs)]) for at in (0, 1))
         span = len(self.ids)
         known = np.isin(asked[:, 0] * np.int64(span) + asked[:, 1], rows * span + numbers)
         asked = asked[~known]
@@ -251,16 +257,14 @@ class Segment:
         held = [q for q in fixed if self._check(q)({})]
         more = asked[np.isin(asked[:, 2], held)][:, :2].tolist()
         asked = asked[~np.isin(asked[:, 2], fixed)]
-        names = names_of(questions.values())
         wanted = np.unique(asked[:, 0])
-        events = dict(
-            zip(wanted.tolist(), events_of(batch.take(pa.array(wanted)), names), strict=True)
-        )
+        given = events(wanted, names_of(questions.values()))
+        event_of = dict(zip(wanted.tolist(), given, strict=True))
         answers: dict[tuple[int, int], bool] = {}
         for row, subscription, question in asked.tolist():
             answer = answers.get((row, question))
             if answer is None:
-                answer = answers[row, question] = self._check(question)(events[row])
+                answer = answers[row, question] = self._check(question)(event_of[row])
             if answer:
                 more.append((row, subscription))
         both = np.concatenate(

@@ -22,6 +22,7 @@ from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
 from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
+from tidings.matching.documents import match_documents
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
@@ -147,13 +148,17 @@ class Table:
             parts = [*segments, *(part.segment() for part in fresh if part.predicates)]
             held = [part for part in parts if len(part)]
             integers = bool(held) and all(part.integers for part in held)
-        if json is not None:
-            return contract.match_rows(self.match, self._predicates, batch, json)
         workers = threads or os.cpu_count() or 1
+        documents = [] if json is None else list(contract.events_of(batch, None, json))
         events: list[Any] = []
         ids: list[pa.Array] = []
         for segment in parts:
-            for rows, numbers in segment.match_batch(batch, workers):
+            found = (
+                segment.match_batch(batch, workers)
+                if json is None
+                else match_documents(segment, documents, workers)
+            )
+            for rows, numbers in found:
                 events.append(rows)
                 ids.append(segment.id_column(numbers, integers))
         kind = pa.int64() if integers else pa.string()

@@ -100,17 +100,6 @@ def _written(predicate: Predicate) -> str:
 
 
 @lru_cache(REMEMBERED)
-def covers(text: str, other: str) -> bool:
-    """Whether whoever matches the other surely matches the first."""
-    if text == other or other == NOTHING:
-        return True
-    try:
-        return predicate_of(text).covers(predicate_of(other))
-    except NormalFormError:
-        return False
-
-
-@lru_cache(REMEMBERED)
 def beyond(text: str, known: str) -> str:
     """The filters of a predicate that another does not cover: what it adds.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -71,11 +70,3 @@ class Ledger:
         row["convergence_p50_ms"] = self.convergence_ms(0.5)
         row["convergence_p99_ms"] = self.convergence_ms(0.99)
         return row
-
-
-def total(ledgers: Iterable[Ledger]) -> Ledger:
-    """Ledgers added up."""
-    sum_of = Ledger()
-    for ledger in ledgers:
-        sum_of.add(ledger)
-    return sum_of

@@ -40,15 +40,17 @@ def session(master: str | None = None, **options: str) -> SparkSession:
     """
     from pyspark.sql import SparkSession
 
-    where = master or os.environ.get("SPARK_MASTER") or "local[*]"
-    settings = dict(DEFAULTS)
-    if where.startswith("local"):
-        settings |= LOOPBACK
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no warning about the host's name
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(java_home())
-    builder = SparkSession.builder.master(where)
-    for name, value in (settings | options).items():
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        where = master or os.environ.get("SPARK_MASTER") or "local[*]"
+        builder = builder.master(where)
+        settings = dict(DEFAULTS)
+        if where.startswith("local"):
+            settings |= LOOPBACK
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # no warning about the host's name
+        options = settings | options
+    for name, value in options.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_BYTES, SCALARS, Event, read
 from tidings.matching.contract import Id
-from tidings.matching.documents import match_columns, match_documents
+from tidings.matching.documents import match_documents
 from tidings.matching.segment import Segment
 from tidings.matching.storage import read_table
 
@@ -174,7 +174,7 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
 def asked_of_batch(batch: pa.RecordBatch, reading: Reading) -> Asked:
     """The events of a batch."""
     if reading.json is None and not reading.nested:
-        return Asked(batch.num_rows, NOTHING, lambda segment: match_columns(segment, batch))
+        return Asked(batch.num_rows, NOTHING, lambda segment: segment.match_batch(batch))
     return asked_of_events(list(events_of(batch, reading)))
 
 
