@@ -21,7 +21,8 @@ Array = np.ndarray[Any, Any]
 BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(6)
 BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS, NOWHERE, NO_WAY = range(6, 12)
 
-MANY_RANGES: Final = 2_048  # filters by ranges only, from which they are held in cells
+MANY_RANGES: Final = 2_048  # filters that many events come near, from which they are in cells
+WIDE: Final = 0.01  # share of events that is many
 
 
 class Tests:
@@ -75,6 +76,8 @@ class Lists:
         self.link_filter = np.zeros(0, np.int64)
         self.linked = np.isin(way, (BY_TEXTS, BY_NUMBERS))
 
+        self.dense = self._dense(way)
+        way[self.dense.filters] = IN_CELLS
         text_count, number_count = ranked.equal.slots.size, ranked.numbers.highs.size
         by_text_links = self._links(way == BY_TEXTS, key, ranked.equal.number)
         by_number_links = self._links(way == BY_NUMBERS, key, ranked.numbers.constant)
@@ -89,8 +92,6 @@ class Lists:
         self.by_presence = self._keyed(way == BY_PRESENCE, slot, slots)
         self.grams = self._by_gram(way == BY_GRAM, slot, key)
         self.prefixes = self._by_prefix(way == BY_PREFIX, slot)
-        self.dense = self._dense(way)
-        way[self.dense.filters] = IN_CELLS
         self.always = self.count if (way == NO_WAY).any() else -1
         if self.always >= 0:
             self.of_filter[way == NO_WAY] = self.count
@@ -117,18 +118,18 @@ class Lists:
         return of_key
 
     def _dense(self, way: Array) -> Cells:
-        """Filters that have nothing better than ranges which many events satisfy, if many do.
+        """Filters of several ranges and equalities, each of which many events satisfy, if many do.
 
-        Expected visits in ordered lists are weighed against looking at a word for 64 filters.
+        Expected visits in lists are weighed against looking at a word for 64 filters.
         """
         tests = self.ranked.tests
-        ranged = (tests.kind == k.NUMBER_IN) & ~tests.negated
-        count = np.bincount(tests.filter[ranged], minlength=way.size)
-        chosen = np.flatnonzero((way == BY_ORDER) & (count > 1))
-        share = tests.share[self.filed[chosen]]
-        if chosen.size < MANY_RANGES or share.sum() < chosen.size / 100:
+        celled = ((tests.kind == k.NUMBER_IN) | (tests.kind == k.TEXT_IS)) & ~tests.negated
+        count = np.bincount(tests.filter[celled], minlength=way.size)
+        chosen = np.flatnonzero(np.isin(way, (BY_ORDER, BY_TEXT, BY_NUMBER)) & (count > 1))
+        chosen = chosen[tests.share[self.filed[chosen]] >= WIDE]
+        if chosen.size < MANY_RANGES:
             chosen = chosen[:0]
-        return Cells(self.ranked, chosen, ranged)
+        return Cells(self.ranked, chosen, celled)
 
     def _successive(
         self, chosen: Array, key: Array, size: int, links: tuple[Array, Array]
@@ -192,29 +193,37 @@ class Lists:
 
 
 class Cells:
-    """Filters of ranges held as bits in cells: see `kernels.scan_dense`."""
+    """Filters of ranges and equalities held as bits in cells: see `kernels.scan_dense`.
 
-    def __init__(self, ranked: Ranked, chosen: Array, ranged: Array) -> None:
+    A column is an attribute's numbers or its texts; equalities are ranges of one value.
+    """
+
+    def __init__(self, ranked: Ranked, chosen: Array, celled: Array) -> None:
         tests = ranked.tests
         inside = np.zeros(ranked.filters, bool)
         inside[chosen] = True
-        test = np.flatnonzero(ranged & inside[tests.filter])
-        # Of several constraints of a filter on one slot the first: a list may satisfy them apart.
-        key = tests.filter[test] * ranked.slots + tests.slot[test]
+        test = np.flatnonzero(celled & inside[tests.filter])
+        of_test = 2 * tests.slot + (tests.kind == k.TEXT_IS)
+        columns = 2 * ranked.slots
+        # Of several constraints of a filter on a column the first: a list may satisfy them apart.
+        key = tests.filter[test] * columns + of_test[test]
         test = test[np.unique(key, return_index=True)[1]]
-        frequency = np.bincount(tests.slot[test], minlength=ranked.slots)
-        self.slots = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
-        self.slots = np.sort(self.slots[frequency[self.slots] > 0])
-        position = np.full(ranked.slots, -1)
-        position[self.slots] = np.arange(self.slots.size)
-        test = test[position[tests.slot[test]] >= 0]
+        frequency = np.bincount(of_test[test], minlength=columns)
+        self.columns = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
+        self.columns = np.sort(self.columns[frequency[self.columns] > 0])
+        position = np.full(columns, -1)
+        position[self.columns] = np.arange(self.columns.size)
+        position = position[of_test]  # of each test that of its column
+        test = test[position[test] >= 0]
         mask = np.zeros(ranked.filters, np.int64)
-        np.bitwise_or.at(mask, tests.filter[test], 1 << position[tests.slot[test]])
-        self.cells = [self._cuts(tests, test[tests.slot[test] == slot]) for slot in self.slots]
+        np.bitwise_or.at(mask, tests.filter[test], 1 << position[test])
+        self.cells = [
+            self._cuts(tests, test[position[test] == column]) for column in range(self.columns.size)
+        ]
         group, order, reach, following = self._groups(tests, test, position, ranked.filters)
         self.filters = chosen[order[chosen].argsort(kind="stable")]
         # Every group begins with a word of its own.
-        groups = self.slots.size * k.CELLS + 1
+        groups = self.columns.size * k.CELLS + 1
         sizes = np.bincount(group[self.filters], minlength=groups)
         ends = np.cumsum(-(-sizes // 64))
         words = int(ends[-1])
@@ -230,8 +239,8 @@ class Cells:
         number = np.full(ranked.filters, -1)
         number[self.filters] = place
         rows: list[Array] = []
-        for slot, cuts in zip(self.slots.tolist(), self.cells, strict=True):
-            here = test[tests.slot[test] == slot]
+        for column, cuts in enumerate(self.cells):
+            here = test[position[test] == column]
             low, high, at = tests.low[here], tests.high[here], number[tests.filter[here]]
             first = np.searchsorted(cuts, low, side="right")
             last = np.searchsorted(cuts, high, side="right")
@@ -257,23 +266,23 @@ class Cells:
     ) -> tuple[Array, Array, Array, Array]:
         """For each filter its group and where it belongs; for each group the last cell it reaches.
 
-        And for each filter what it asks next: slot, first and last cell; the slot is -1 if nothing.
+        And for each filter what it asks next: column, first and last cell; -1 if nothing.
 
-        A group is a slot and the cell where the range begins that is asked of it first; within it
+        A group is a column and the cell where the range begins that is asked of it first; within it
         the order is by the next. So the filters of a word ask for much the same, and for most
         events a look or two at the word leaves nothing of it.
         """
-        test = test[np.lexsort((position[tests.slot[test]], tests.filter[test]))]
-        slot = position[tests.slot[test]]
+        test = test[np.lexsort((position[test], tests.filter[test]))]
+        column = position[test]
         first = np.zeros(test.size, np.int64)
         last = np.zeros(test.size, np.int64)
         for number, cuts in enumerate(self.cells):
-            here = slot == number
+            here = column == number
             first[here] = np.searchsorted(cuts, tests.low[test[here]], side="right")
             last[here] = np.searchsorted(cuts, tests.high[test[here]], side="right")
-        key = k.CELLS * slot + first
+        key = k.CELLS * column + first
         nth = count_within(tests.filter[test])
-        none = k.CELLS * self.slots.size
+        none = k.CELLS * self.columns.size
         group = np.full(filters, none, np.int64)
         group[tests.filter[test[nth == 0]]] = key[nth == 0]
         reach = np.zeros(none + 1, np.int64)
@@ -281,11 +290,11 @@ class Cells:
         order = group << 20
         order[tests.filter[test[nth == 1]]] += key[nth == 1]
         following = np.full((filters, 3), -1, np.int64)
-        following[tests.filter[test[nth == 1]]] = np.column_stack((slot, first, last))[nth == 1]
+        following[tests.filter[test[nth == 1]]] = np.column_stack((column, first, last))[nth == 1]
         return group, order, reach, following
 
     def _following(self, following: Array, words: int) -> Array:
-        """For each word the slot that all its filters ask next and the cells that they ask for."""
+        """For each word the column that all its filters ask next, and for which cells."""
         held = self.places.reshape(words, 64)
         slot, first, last = (
             np.where(held < 0, nothing, following[held, column])

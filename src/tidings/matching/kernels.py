@@ -635,7 +635,9 @@ def fill_grams(table, slots, grams):
 
 @njit(cache=True, nogil=True)
 def dense_rows(first, last, whole, entries, cells, rows):
-    """For each dense slot the cell of an event and its row of bits; slots that have several values.
+    """For each dense column the cell of an event and its row of bits; those with several values.
+
+    A column is twice a slot, for its numbers, and one more for its texts.
 
     The row of a cell has the bits of filters that some number in it may satisfy, and of those that
     ask nothing of the slot; a row more is for an attribute that is absent. A slot with several
@@ -646,7 +648,8 @@ def dense_rows(first, last, whole, entries, cells, rows):
     bits = whole[2 * DENSE_BITS] >> 1
     several = 0
     for i in range(slots):
-        slot = item(whole, DENSE_SLOT, i)
+        slot = item(whole, DENSE_SLOT, i) >> 1
+        is_text = item(whole, DENSE_SLOT, i) & 1
         cell = CELLS
         met_before = False
         at = first
@@ -655,8 +658,13 @@ def dense_rows(first, last, whole, entries, cells, rows):
                 if met_before:
                     several |= 1 << i
                 met_before = True
-                if entries[at + KIND] & (INTEGER | REAL) and entries[at + NUMBER] >= 0:
+                place = -1
+                if is_text:
+                    if entries[at + KIND] == TEXT:
+                        place = entries[at + TEXT_NUMBER]
+                elif entries[at + KIND] & (INTEGER | REAL):
                     place = entries[at + NUMBER]
+                if place >= 0:
                     cell = cell_of(whole, i, place)
             at += WIDTH
         cells[i] = cell
@@ -756,10 +764,11 @@ def dense_runs(whole, runs):
         at = base + record + 2
         for _ in range(whole[base + record + 1]):
             word = whole[at]
-            if word >> KIND_SHIFT == NUMBER_IN and word & NEGATED == 0:
-                slot = word & SLOT_MASK
+            kind = word >> KIND_SHIFT
+            if kind in (NUMBER_IN, TEXT_IS) and word & NEGATED == 0:
+                column = 2 * (word & SLOT_MASK) + (kind == TEXT_IS)
                 i = 0
-                while i < slots and item(whole, DENSE_SLOT, i) != slot:
+                while i < slots and item(whole, DENSE_SLOT, i) != column:
                     i += 1
                 # Of two on one slot the first: a list may satisfy them by different values.
                 if i < slots and met_slots >> i & 1 == 0 and count < runs.shape[1]:

@@ -361,7 +361,7 @@ class _Build:
         def finish() -> None:
             number = equal.number[taken]
             tests.kind[at] = k.TEXT_IS if operator == "=" else k.TEXT_NOT
-            tests.low[at] = number
+            tests.low[at] = tests.high[at] = number
             if operator == "=":
                 self._file(at, BY_TEXT, number, exact=True)
             else:
@@ -699,7 +699,7 @@ class _Build:
             k.GRAM_SLOT: gram_slots,
             k.GRAM_BYTES: grams,
             k.GRAM_LIST: gram_lists,
-            k.DENSE_SLOT: lists.dense.slots,
+            k.DENSE_SLOT: lists.dense.columns,
             k.DENSE_CELL: np.concatenate([*lists.dense.cells, np.zeros(0, np.int64)]),
             k.DENSE_GROUP: lists.dense.groups,
             k.DENSE_NEXT: lists.dense.following,
