@@ -56,6 +56,7 @@ class Segment:
         self._local = Arrays()
         self._match = k.match_long_event if plan.cells else k.match_event
         self._id_arrays: dict[bool, pa.Array] = {}
+        self._asked_runs: Array | None = None  # made with the first large batch
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
 
     @classmethod
@@ -217,9 +218,11 @@ class Segment:
         plan = self.plan
         if not plan.cells or rows < MANY_ROWS:
             return np.zeros((0, 0), np.int16)
-        runs = np.empty((plan.cells, k.RUNS_ASKED), np.int16)
-        k.dense_runs(plan.whole, runs)
-        return runs
+        if self._asked_runs is None:
+            runs = np.empty((plan.cells, k.RUNS_ASKED), np.int16)
+            k.dense_runs(plan.whole, runs)
+            self._asked_runs = runs
+        return self._asked_runs
 
     def _match_rows(
         self, rows: Rows, runs: Array, first: int, last: int
