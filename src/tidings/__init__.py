@@ -3,8 +3,8 @@
 A subscription is a predicate on the content of events. `parse` reads one; `Predicate.matches` asks
 it about an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are its algebra.
 `read_subscriptions` reads files of them. `Table` tells which of very many an event satisfies,
-`ForwardingTable` through which interfaces it goes on; these two, and what they need, are loaded
-when they are first asked for.
+`ForwardingTable` through which interfaces it goes on; `connect` makes a client of a live network.
+These, and what they need, are loaded when they are first asked for.
 """
 
 from importlib import import_module
@@ -26,6 +26,7 @@ from tidings.language.subscriptions import (
 )
 
 if TYPE_CHECKING:
+    from tidings.live.connect import connect
     from tidings.matching.forwarding import ForwardingTable
     from tidings.matching.table import Table
 
@@ -42,6 +43,7 @@ __all__ = [
     "SubscriptionFileError",
     "Table",
     "TranslationError",
+    "connect",
     "parse",
     "read_subscriptions",
     "union",
@@ -52,6 +54,7 @@ __version__ = "0.1.0"
 _LOADED_LATER = {
     "Table": "tidings.matching.table",
     "ForwardingTable": "tidings.matching.forwarding",
+    "connect": "tidings.live.connect",
 }
 
 

@@ -17,6 +17,9 @@ import typer
 from tidings.cli.check import check
 from tidings.cli.explain import explain
 from tidings.cli.match import match
+from tidings.cli.network import status, trace, why
+from tidings.cli.publish import publish, subscribe
+from tidings.cli.serve import serve, up
 from tidings.cli.simulate import simulate
 from tidings.cli.store import app as store
 from tidings.cli.terminal import OutputClosed, complain, write
@@ -65,6 +68,8 @@ app.command()(simulate)
 app.command()(topology)
 app.command()(match)
 app.command()(translate)
+for live in (serve, up, publish, subscribe, trace, why, status):
+    app.command()(live)
 app.add_typer(store, name="store")
 
 

@@ -1,0 +1,441 @@
+"""The live network: events a second and latency, beside NATS with filtering in the client.
+
+`python -m benchmarks.network [--json] [--events N] [--subscriptions N,N]` measures all cases in one
+run: one router and a chain of three, with 1, 1,000 and 100,000 subscriptions of which ten match a
+wanted event (one, if there is only one), and then what crosses a link, pruned and flooded.
+
+How: routers, servers, publishers and subscribers are processes of their own, all clients are in
+Python. One event in a hundred is wanted; ten clients, in two processes, hold the subscriptions, ten
+of each text. The clock runs from the first publication until every client has every event it
+wanted, so what is measured is the whole way. `per_s` counts all events published, `useful_per_s`
+those that were wanted. NATS delivers every event to every client, and each filters with the table
+of Tidings (or, for one subscription, the predicate). Its three servers are a cluster, in which a
+message takes one hop. Latency is measured apart, at a gentle rate, from before the publication to
+the program that takes it out of its iterator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+CLIENTS: Final = 10
+PROCESSES: Final = 2  # of subscribers
+WANTED: Final = 100  # one event in so many
+WARM_UP: Final = 1_000
+PACE_S: Final = 0.002  # between events when latency is measured
+PATIENCE_S: Final = 300.0
+
+
+# The workload
+
+
+def topics(subscriptions: int) -> int:
+    """How many texts there are; each is held by ten clients, or by one if there is only one."""
+    return max(1, subscriptions // CLIENTS)
+
+
+def events(start: int, count: int, subscriptions: int, wanted: int) -> Iterator[dict[str, Any]]:
+    """Events of which one in `wanted` is for somebody."""
+    size = topics(subscriptions)
+    for n in range(start, start + count):
+        topic = f"t{n // wanted % size}" if n % wanted == 0 else f"u{n % 997}"
+        yield {"topic": topic, "price": n % 90 + 10, "site": "Oslo", "n": n, "text": "x" * 64}
+
+
+def wishes(subscriptions: int) -> list[str]:
+    """What one client asks for."""
+    return [f"topic = 't{n}' and price > {n % 10}" for n in range(topics(subscriptions))]
+
+
+def due(count: int, wanted: int) -> int:
+    """How many of so many events, from 0 on, are wanted."""
+    return -(-count // wanted)
+
+
+# Roles: each is a process that writes lines of JSON
+
+
+def say(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)
+
+
+async def subscriber(options: dict[str, Any]) -> None:
+    """Some clients: subscribe, then count and time what comes."""
+    counts = [0] * options["clients"]
+    latencies: list[int] = []
+    waiting = asyncio.Event()
+
+    def came(client: int, event: dict[str, Any]) -> None:
+        counts[client] += 1
+        if "at" in event:
+            latencies.append(time.monotonic_ns() - event["at"])
+        if min(counts) >= goal[0]:
+            waiting.set()
+
+    goal = [options["goals"][0]]
+    start = subscribe_tidings if options["system"] == "tidings" else subscribe_nats
+    began = time.monotonic()
+    closing = await start(options, came)
+    say(ready=True, seconds=round(time.monotonic() - began, 2))
+    for index, aim in enumerate(options["goals"]):
+        goal[0] = aim
+        if min(counts) >= aim:
+            waiting.set()
+        await asyncio.wait_for(waiting.wait(), PATIENCE_S)
+        waiting.clear()
+        say(phase=index, at=time.monotonic_ns(), latencies=latencies)
+        latencies.clear()
+    await closing()
+
+
+async def subscribe_tidings(options: dict[str, Any], came: Any) -> Any:
+    from tidings.live.connect import connect
+
+    connectors = []
+    tasks = []
+
+    async def listen(client: int, subscription: Any) -> None:
+        async for event in subscription:
+            came(client, event)
+
+    for client in range(options["clients"]):
+        connectors.append(connect(options["url"], window=8_192))
+        net = await connectors[-1].__aenter__()
+        made = []
+        texts = wishes(options["subscriptions"])
+        for start in range(0, len(texts), 1_000):
+            some = (net.subscribe(text, wait=False) for text in texts[start : start + 1_000])
+            made += await asyncio.gather(*some)
+        for one in made:
+            await one.established()
+        tasks += [asyncio.ensure_future(listen(client, one)) for one in made]
+
+    async def close() -> None:
+        for connector in connectors:
+            await connector.__aexit__(None, None, None)
+        for task in tasks:
+            task.cancel()
+
+    return close
+
+
+async def subscribe_nats(options: dict[str, Any], came: Any) -> Any:
+    import nats
+
+    from tidings import Table, parse
+
+    texts = wishes(options["subscriptions"])
+    clients = []
+    decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
+    for client in range(options["clients"]):
+        net = await nats.connect(options["url"], pending_size=64 * 1024 * 1024)
+        clients.append(net)
+        if len(texts) == 1:
+            predicate = parse(texts[0])
+            wanted: Any = predicate.matches
+        else:
+            wanted = Table(dict(enumerate(texts))).match
+
+        async def take(message: Any, client: int = client, wanted: Any = wanted) -> None:
+            event = decode(message.data)
+            if wanted(event):
+                came(client, event)
+
+        await net.subscribe(
+            "events", cb=take, pending_msgs_limit=10**7, pending_bytes_limit=4 * 1024**3
+        )
+        await net.flush()
+
+    async def close() -> None:
+        for net in clients:
+            await net.close()
+
+    return close
+
+
+async def publisher(options: dict[str, Any]) -> None:
+    """Publish in phases, each when told to by a line on standard input."""
+    encode = msgspec.msgpack.Encoder().encode
+    loop = asyncio.get_running_loop()
+    if options["system"] == "tidings":
+        from tidings.live.connect import connect
+
+        net: Any = await connect(options["url"]).__aenter__()
+    else:
+        import nats
+
+        net = await nats.connect(options["url"], pending_size=64 * 1024 * 1024)
+
+    async def publish_all(some: Iterator[dict[str, Any]]) -> None:
+        if options["system"] == "tidings":
+            await net.publish_all(some)
+            return
+        for event in some:
+            await net.publish("events", encode(event))
+        await net.flush(timeout=int(PATIENCE_S))
+
+    say(ready=True)
+    for start, count, wanted, paced in options["phases"]:
+        await loop.run_in_executor(None, sys.stdin.readline)
+        stream = events(start, count, options["subscriptions"], wanted)
+        if paced:
+            for event in stream:
+                event["at"] = time.monotonic_ns()
+                await publish_all(iter([event]))
+                await asyncio.sleep(PACE_S)
+            say(done=True)
+            continue
+        prepared = list(stream)
+        begin = time.monotonic_ns()
+        await publish_all(iter(prepared))
+        say(begin=begin, end=time.monotonic_ns())
+    await net.close()
+
+
+# The parts put together
+
+
+class Process:
+    """A role in a process of its own."""
+
+    def __init__(self, role: str, options: dict[str, Any]) -> None:
+        command = [sys.executable, "-m", "benchmarks.network", "--role", role]
+        self.process = subprocess.Popen(
+            [*command, "--options", json.dumps(options)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def line(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        text = self.process.stdout.readline()
+        if not text:
+            raise RuntimeError(f"a process ended early with {self.process.wait()}")
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+        return port
+
+
+@contextmanager
+def tidings_network(count: int, scheme: str = "content") -> Iterator[tuple[str, str]]:
+    """Routers in a row as processes: the addresses of the first and the last."""
+    code = "import sys; from tidings.cli.main import main; sys.exit(main())"
+    ports = [free_port() for _ in range(count)]
+    processes = []
+    try:
+        for index, port in enumerate(ports):
+            command = ["serve", "--listen", f"127.0.0.1:{port}", "--name", f"r{index}"]
+            command += ["--scheme", scheme]
+            if index:
+                command += ["--link", f"127.0.0.1:{ports[index - 1]}"]
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, *command], stdout=subprocess.PIPE, text=True
+            )
+            processes.append(process)
+            assert process.stdout is not None
+            process.stdout.readline()
+        wait_for_routers(ports[0], count)
+        yield f"tidings://127.0.0.1:{ports[0]}", f"tidings://127.0.0.1:{ports[-1]}"
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def wait_for_routers(port: int, count: int) -> None:
+    from tidings.live.connect import connect
+
+    with connect(f"tidings://127.0.0.1:{port}") as net:
+        while True:
+            found = net.ask("status")
+            ready = all(one.get("settled") and not one["loading"] for one in found)
+            if len(found) == count and ready:
+                if all(len(one["reaches"]) == count - 1 for one in found) or count == 1:
+                    return
+                if all(one["scheme"] == "flooding" for one in found):
+                    return
+            time.sleep(0.1)
+
+
+@contextmanager
+def nats_network(count: int) -> Iterator[tuple[str, str]]:
+    """NATS servers, several as a cluster: the addresses of the first and the last."""
+    binary = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
+    ports = [free_port() for _ in range(count)]
+    routes = [free_port() for _ in range(count)]
+    processes = []
+    try:
+        for index in range(count):
+            command = [binary, "-a", "127.0.0.1", "-p", str(ports[index])]
+            if count > 1:
+                command += ["--cluster_name", "c", "--cluster", f"nats://127.0.0.1:{routes[index]}"]
+                command += ["--routes", f"nats://127.0.0.1:{routes[0]}"]
+            processes.append(
+                subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            )
+        for port in ports:
+            for _ in range(200):
+                with socket.socket() as one:
+                    if one.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.05)
+        time.sleep(1.0)
+        yield f"nats://127.0.0.1:{ports[0]}", f"nats://127.0.0.1:{ports[-1]}"
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def case(system: str, hops: int, subscriptions: int, count: int, paced: int) -> dict[str, Any]:
+    """One case: warm up, throughput, latency."""
+    network = tidings_network(hops) if system == "tidings" else nats_network(hops)
+    clients = CLIENTS if subscriptions > 1 else 1
+    processes = min(PROCESSES, clients)
+    phases = [(0, WARM_UP, WANTED, False), (0, count, WANTED, False), (0, paced, 5, True)]
+    goals, whole = [], 0
+    for _, number, wanted, _ in phases:
+        whole += due(number, wanted)
+        goals.append(whole)
+    with ExitStack() as stack:
+        first, last = stack.enter_context(network)
+        shared = {"system": system, "subscriptions": subscriptions}
+        share = {**shared, "clients": clients // processes, "goals": goals, "url": last}
+        listening = [Process("subscriber", share) for _ in range(processes)]
+        for one in listening:
+            stack.callback(one.end)
+        setup = max(one.line()["seconds"] for one in listening)
+        if system == "tidings":
+            wait_for_routers(int(first.rpartition(":")[2]), hops)
+        source = Process("publisher", {**shared, "url": first, "phases": phases})
+        stack.callback(source.end)
+        source.line()
+        source.go()
+        source.line()
+        for one in listening:
+            one.line()
+        source.go()
+        sent = source.line()
+        finished = max(one.line()["at"] for one in listening)
+        source.go()
+        source.line()
+        latencies = sorted(n for one in listening for n in one.line()["latencies"])
+    seconds = (max(finished, sent["end"]) - sent["begin"]) / 1e9
+    return {
+        "case": f"{system}, {hops} router{'s' * (hops > 1)}, {subscriptions:,} subscriptions",
+        "system": system,
+        "routers": hops,
+        "subscriptions": subscriptions,
+        "events": count,
+        "per_s": round(count / seconds),
+        "taken_per_s": round(count / ((sent["end"] - sent["begin"]) / 1e9)),
+        "useful_per_s": round(due(count, WANTED) / seconds, 1),
+        "p50_ms": round(statistics.median(latencies) / 1e6, 2),
+        "p99_ms": round(latencies[int(len(latencies) * 0.99)] / 1e6, 2),
+        "subscribing_s": setup,
+    }
+
+
+def crossing(scheme: str, count: int = 10_000, wanted: int = 100) -> dict[str, Any]:
+    """What crosses the link of two routers when one event in a hundred is wanted behind it."""
+    from tidings.live.connect import connect
+
+    with (
+        tidings_network(2, scheme) as (first, last),
+        connect(first) as source,
+        connect(last) as target,
+    ):
+        subscription = target.subscribe("topic = 't0'")
+        before = source.ask("status")[0]["links"]["r1"]["bytes_out"]
+        source.publish_all(events(0, count, 1, wanted))
+        for _ in range(count // wanted):
+            assert subscription.get(PATIENCE_S) is not None
+        link = source.ask("status")[0]["links"]["r1"]
+    return {
+        "case": f"link, {scheme}",
+        "scheme": scheme,
+        "events": count,
+        "wanted": count // wanted,
+        "events_crossed": link["events_out"],
+        "bytes_crossed": link["bytes_out"] - before,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON line a case")
+    parser.add_argument("--events", type=int, default=50_000, help="published in each case")
+    parser.add_argument("--paced", type=int, default=1_000, help="events to measure latency by")
+    parser.add_argument("--subscriptions", default="1,1000,100000", help="with commas between")
+    parser.add_argument("--routers", default="1,3", help="with commas between")
+    parser.add_argument("--role", help=argparse.SUPPRESS)
+    parser.add_argument("--options", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.role:
+        from tidings.live.serving import run
+
+        run(
+            {"subscriber": subscriber, "publisher": publisher}[given.role](
+                json.loads(given.options)
+            )
+        )
+        return
+    command = " ".join(["python -m benchmarks.network", *sys.argv[1:]])
+    rows = []
+
+    def show(row: dict[str, Any]) -> None:
+        rows.append(row)
+        if given.json:
+            print(json.dumps({**row, "command": command}), flush=True)
+        else:
+            facts = "  ".join(f"{k} {v:,}" for k, v in row.items() if isinstance(v, int | float))
+            print(f"{row['case']}: {facts}", flush=True)
+
+    for hops in map(int, given.routers.split(",")):
+        for subscriptions in map(int, given.subscriptions.split(",")):
+            ours = case("tidings", hops, subscriptions, given.events, given.paced)
+            theirs = case("nats", hops, subscriptions, given.events, given.paced)
+            ours["times_nats"] = round(ours["useful_per_s"] / theirs["useful_per_s"], 2)
+            show(ours)
+            show(theirs)
+    pruned, flooded = crossing("content"), crossing("flooding")
+    pruned["times_fewer"] = round(flooded["bytes_crossed"] / pruned["bytes_crossed"], 1)
+    show(pruned)
+    show(flooded)
+    if not given.json:
+        print(f"\nPython {platform.python_version()}, {platform.machine()}; again with: {command}")
+
+
+if __name__ == "__main__":
+    main()

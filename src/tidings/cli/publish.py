@@ -1,0 +1,183 @@
+"""`tidings publish` and `tidings subscribe`: JSON lines into the network and out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tidings.cli.terminal import complain, write
+
+URL = "tidings://127.0.0.1:7471"
+Url = Annotated[str, typer.Option("--url", help="The router, tidings://HOST:PORT.")]
+Token = Annotated[Path | None, typer.Option("--token-file", help="A file that holds a token.")]
+Authority = Annotated[
+    Path | None, typer.Option("--authority", help="Certificates that tidings+tls:// trusts.")
+]
+
+
+def publish(
+    event: Annotated[
+        list[str] | None, typer.Argument(help="Events as JSON; none: lines of standard input.")
+    ] = None,
+    url: Url = URL,
+    level: Annotated[str, typer.Option(help="received, routed or delivered.")] = "received",
+    token_file: Token = None,
+    authority: Authority = None,
+) -> int:
+    """Publish events, one JSON object a line.
+
+    Exits with 0, with 1 if events were not taken, with 2 if there is no router.
+
+    \b
+    Examples:
+      tidings publish '{"class": "alert", "severity": 3}'
+      tail -f events.jsonl | tidings publish
+    """
+    return on_network("publish", _publish(event, url, level, token_file, authority))
+
+
+async def _publish(
+    given: list[str] | None, url: str, level: str, token: Path | None, authority: Path | None
+) -> int:
+    from tidings.language.errors import EventError
+    from tidings.language.event import read
+    from tidings.language.explanation import printable
+    from tidings.live.connect import connect
+    from tidings.live.subscription import NetworkError
+
+    bad = 0
+    async with connect(url, token=token_of(token), authority=authority) as net:
+        waiting: set[asyncio.Task[str | None]] = set()
+
+        async def one(number: int, content: Any) -> str | None:
+            try:
+                await net.publish(content, level)
+            except NetworkError as error:
+                return f"event {number}: {error}"
+            return None
+
+        number = 0
+        async for line in _lines(given):
+            if not line.strip():
+                continue
+            number += 1
+            try:
+                content = dict(read(line))
+            except EventError as error:
+                bad += 1
+                complain(f"tidings publish: event {number}: {printable(str(error))}")
+                continue
+            waiting.add(asyncio.ensure_future(one(number, content)))
+            if len(waiting) >= 1_024:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                bad += _report(done)
+        if waiting:
+            done, _ = await asyncio.wait(waiting)
+            bad += _report(done)
+    return 1 if bad else 0
+
+
+def _report(done: set[asyncio.Task[str | None]]) -> int:
+    from tidings.language.explanation import printable
+
+    problems = [problem for task in done if (problem := task.result()) is not None]
+    for problem in problems:
+        complain(f"tidings publish: {printable(problem)}")
+    return len(problems)
+
+
+async def _lines(given: list[str] | None) -> AsyncIterator[str]:
+    """What is to be published, as it comes."""
+    if given:
+        for line in given:
+            yield line
+        return
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        yield line
+
+
+def subscribe(
+    predicate: Annotated[str, typer.Argument(help="What is wanted: severity > 2")],
+    url: Url = URL,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="End after so many; without it, never.")
+    ] = None,
+    policy: Annotated[
+        str, typer.Option(help="If lines are not read in time: block, drop or disconnect.")
+    ] = "block",
+    token_file: Token = None,
+    authority: Authority = None,
+) -> int:
+    """Write the events that match, one JSON object a line, until interrupted.
+
+    When it is established, its name in the network is written to standard error.
+
+    \b
+    Examples:
+      tidings subscribe "severity > 2"
+      tidings subscribe "class = 'alert'" --count 10
+    """
+    return on_network("subscribe", _subscribe(predicate, url, count, policy, token_file, authority))
+
+
+async def _subscribe(
+    predicate: str,
+    url: str,
+    count: int | None,
+    policy: str,
+    token: Path | None,
+    authority: Path | None,
+) -> int:
+    from tidings.language.errors import PredicateError
+    from tidings.language.explanation import printable
+    from tidings.language.predicate import parse
+    from tidings.live.connect import connect
+
+    try:
+        parse(predicate)
+    except PredicateError as error:
+        complain(f"tidings subscribe: {printable(str(error))}")
+        return 2
+    async with connect(url, token=token_of(token), policy=policy, authority=authority) as net:
+        subscription = await net.subscribe(predicate)
+        complain(f"subscribed: {printable(subscription.name)}")
+        sys.stderr.flush()
+        dropped = taken = 0
+        async for event in subscription:
+            write(json.dumps(event))
+            sys.stdout.flush()
+            taken += 1
+            if net.dropped > dropped:
+                dropped = net.dropped
+                complain(f"tidings subscribe: {dropped} events were dropped so far")
+            if count is not None and taken >= count:
+                break
+    return 0
+
+
+def token_of(path: Path | None) -> str:
+    """The token in a file; no token without one."""
+    return "" if path is None else path.read_text(encoding="utf-8").strip()
+
+
+def on_network(command: str, work: Coroutine[Any, Any, int]) -> int:
+    """Run a command's work; its exit code, 2 where there is no network to do it on."""
+    from tidings.language.explanation import printable
+    from tidings.live.access import ConfigurationError
+    from tidings.live.serving import run
+    from tidings.live.subscription import NetworkError
+    from tidings.wire.errors import WireError
+
+    try:
+        code: int = run(work)
+    except (NetworkError, WireError, ConfigurationError, ValueError, OSError) as error:
+        complain(f"tidings {command}: {printable(str(error))} (is there a router? tidings serve)")
+        return 2
+    return code

@@ -1,0 +1,150 @@
+"""`tidings serve` and `tidings up`: run a router, or a whole network on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidings.cli.terminal import complain, write
+
+POLL_S = 0.2  # between looks whether all routers run
+
+if TYPE_CHECKING:
+    from tidings.live.router import Router
+    from tidings.live.settings import Settings
+
+
+def serve(
+    listen: Annotated[
+        str, typer.Option(help="Where to listen, HOST:PORT; port 0 takes a free one.")
+    ] = "127.0.0.1:7471",
+    link: Annotated[
+        list[str] | None, typer.Option(help="A neighbour to connect to, HOST:PORT; repeatable.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The router's name; by default where it listens.")
+    ] = None,
+    scheme: Annotated[str, typer.Option(help="content, or flooding for comparison.")] = "content",
+    http: Annotated[
+        str | None, typer.Option(help="Where to show /metrics, /status, /health: HOST:PORT.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Record every cause and action in this file.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Take all of it from a file in TOML instead.")
+    ] = None,
+    log: Annotated[bool, typer.Option("--log", help="Write a journal to standard error.")] = False,
+) -> int:
+    """Run a router until it is interrupted.
+
+    Writes one line of JSON when it listens. Without --config it listens on this machine only.
+
+    \b
+    Examples:
+      tidings serve --listen 127.0.0.1:7471
+      tidings serve --listen 127.0.0.1:7472 --link 127.0.0.1:7471
+      tidings serve --config node.toml
+    """
+    from tidings.live.access import ConfigurationError
+    from tidings.live.journal import write_journal
+    from tidings.live.serving import run
+    from tidings.live.serving import serve as serve_router
+    from tidings.live.settings import Dial, Settings, read_address, read_settings
+
+    try:
+        if config is not None:
+            settings = read_settings(config)
+        else:
+            host, port = read_address(listen, "--listen")
+            pages = read_address(http, "--http") if http is not None else ("127.0.0.1", None)
+            settings = Settings(
+                node=name or listen.replace("/", "-"),
+                host=host,
+                port=port,
+                links=tuple(Dial(*read_address(one, "--link")) for one in link or ()),
+                scheme=scheme,
+                http_host=pages[0],
+                http_port=pages[1],
+                record=record,
+            )
+    except ConfigurationError as error:
+        complain(f"tidings serve: {error}")
+        return 2
+    if log:
+        write_journal()
+    run(serve_router(settings, _ready))
+    return 0
+
+
+def _ready(router: Router, pages: int | None) -> None:
+    line = {"node": router.node, "host": router.settings.host, "port": router.port, "http": pages}
+    write(json.dumps(line))
+    sys.stdout.flush()
+
+
+def up(
+    network: Annotated[Path, typer.Argument(help="A file in TOML with tables [[node]].")],
+) -> int:
+    """Run a whole network on this machine, a process for each router, until it is interrupted.
+
+    \b
+    Example:
+      tidings up network.toml
+    """
+    from tidings.live.access import ConfigurationError
+    from tidings.live.settings import read_network
+
+    try:
+        nodes = read_network(network)
+    except ConfigurationError as error:
+        complain(f"tidings up: {error}")
+        return 2
+    processes: list[subprocess.Popen[bytes]] = []
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    try:
+        for number, settings in enumerate(nodes):
+            processes.append(_start(network, number))
+            write(f"{settings.node}: {settings.host}:{settings.port}")
+        sys.stdout.flush()
+        while all(process.poll() is None for process in processes):
+            time.sleep(POLL_S)
+        gone = next(n for n, process in enumerate(processes) if process.poll() is not None)
+        complain(f"tidings up: {nodes[gone].node} has stopped, so all do")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait()
+
+
+def _start(network: Path, number: int) -> subprocess.Popen[bytes]:
+    """A process that runs one router of the file."""
+    code = "import sys; from tidings.cli.serve import one_of; one_of(sys.argv[1], int(sys.argv[2]))"
+    command = [sys.executable, "-c", code, os.fspath(network), str(number)]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def one_of(network: str, number: int) -> None:
+    """Run one router of a file."""
+    from tidings.live.serving import run
+    from tidings.live.serving import serve as serve_router
+    from tidings.live.settings import read_network
+
+    settings: Settings = read_network(Path(network))[number]
+    try:
+        run(serve_router(settings, lambda router, pages: None))
+    except OSError as error:
+        complain(f"tidings up: {settings.node}: {error}")
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""The same state machines on real sockets: routers, clients, access, and what they show."""

@@ -1,0 +1,165 @@
+"""Who may do what: tokens, what their holders may publish and receive, and TLS.
+
+A token's holder is a *principal* with two predicates. What it publishes must match the first; the
+second is joined to each of its subscriptions by *and* before anything else sees them, so that on
+every path an event that it may not receive does not match. Without any token everyone is the same
+principal, who may do everything: then a router listens only on this machine.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import sha256
+from hmac import compare_digest
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from tidings.language.errors import PredicateError
+from tidings.language.event import Event
+from tidings.language.predicate import Predicate, parse
+from tidings.wire.errors import WireError
+
+RESERVED = "tidings:"  # names that begin with it are the network's own
+MAX_EVENT_BYTES = 256 * 1024
+PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+class ConfigurationError(Exception):
+    """The user's mistake in a configuration: where, what was found, what was expected."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who holds a token, and what it is good for."""
+
+    name: str
+    digest: bytes = b""  # SHA-256 of the token
+    publish: Predicate | None = None  # None: everything
+    receive: Predicate | None = None
+    router: bool = False  # whether it may join as a router
+    status: bool = True  # whether it may look at the network
+
+    def may_publish(self, event: dict[str, Any]) -> bool:
+        """Whether the holder may publish this event."""
+        return self.publish is None or self.publish.matches(event)
+
+    def restrict(self, predicate: Predicate) -> Predicate:
+        """What a subscription of the holder's may ask for."""
+        return predicate if self.receive is None else predicate & self.receive
+
+
+ANYONE = Principal("anyone", router=True)
+
+
+class Access:
+    """The principals of a router."""
+
+    def __init__(self, principals: Iterable[Principal] = ()) -> None:
+        self._principals = tuple(principals)
+
+    def __bool__(self) -> bool:
+        return bool(self._principals)
+
+    def principal(self, token: str) -> Principal:
+        """Who holds this token; `WireError` if nobody does."""
+        if not self._principals:
+            return ANYONE
+        digest = sha256(token.encode()).digest()
+        found = None
+        for principal in self._principals:  # all of them, so that time does not tell which
+            if compare_digest(principal.digest, digest):
+                found = principal
+        if found is None:
+            raise WireError("denied")
+        return found
+
+    def router(self, token: str) -> Principal:
+        """The same for a router that wants to join."""
+        found = self.principal(token)
+        if not found.router:
+            raise WireError("denied")
+        return found
+
+
+def check_event(event: dict[str, Any], reserved: bool = False) -> str | None:
+    """Why an event is not taken, None if it is; reserved names are for routers only."""
+    if not reserved and RESERVED in "\n".join(event):  # one look at all names, mostly the last
+        for name in event:
+            if name.startswith(RESERVED):
+                return f"the attribute {name!r}: names that begin with {RESERVED} are the network's"
+    if not PLAIN.issuperset(map(type, event.values())):
+        try:
+            Event(event)
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def read_principals(rows: Any, where: str) -> list[Principal]:
+    """The principals of a configuration."""
+    if not isinstance(rows, list):
+        raise ConfigurationError(f"{where}: access: expected a list of tables")
+    return [_principal(row, f"{where}: access {n}") for n, row in enumerate(rows, 1)]
+
+
+def _principal(row: Any, where: str) -> Principal:
+    known = {"name", "token", "publish", "receive", "router", "status"}
+    if not isinstance(row, dict) or set(row) - known:
+        raise ConfigurationError(f"{where}: expected some of {', '.join(sorted(known))}")
+    name, token = row.get("name"), row.get("token")
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"{where}: name: expected a text")
+    if not isinstance(token, str) or not 16 <= len(token) <= 128:
+        raise ConfigurationError(f"{where}: token: expected a text of 16 to 128 characters")
+    predicates: dict[str, Predicate | None] = {}
+    for key in ("publish", "receive"):
+        text = row.get(key, "true")
+        try:
+            predicates[key] = None if text == "true" else parse(text)
+        except (PredicateError, TypeError) as error:
+            raise ConfigurationError(f"{where}: {key}: {error}") from None
+    for key in ("router", "status"):
+        if not isinstance(row.get(key, False), bool):
+            raise ConfigurationError(f"{where}: {key}: expected true or false")
+    return Principal(
+        name,
+        sha256(token.encode()).digest(),
+        predicates["publish"],
+        predicates["receive"],
+        row.get("router", False),
+        row.get("status", False),
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
+    """TLS for whoever listens."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"tls: {certificate}, {key}: {error}") from None
+    return context
+
+
+def client_tls(authority: Path | None) -> ssl.SSLContext:
+    """TLS for whoever connects; `authority` holds the certificates that are trusted."""
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigurationError(f"tls: {authority}: {error}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context

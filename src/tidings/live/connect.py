@@ -1,0 +1,190 @@
+"""`tidings.connect`: one call for both kinds of program.
+
+    async with tidings.connect("tidings://127.0.0.1:7471") as net:
+        await net.publish({"severity": 3})
+
+    with tidings.connect("tidings://127.0.0.1:7471") as net:
+        net.publish({"severity": 3})
+
+The second runs an event loop in a thread of its own and waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from tidings.language.predicate import Predicate
+from tidings.live.client import Client
+from tidings.live.subscription import Subscription, Tiding
+
+Result = TypeVar("Result")
+
+
+class BlockingSubscription:
+    """An iterator of the events that match."""
+
+    def __init__(self, net: BlockingClient, inner: Subscription) -> None:
+        self._net = net
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        """Its name in the network, for `tidings why`."""
+        return self._inner.name
+
+    def get(self, timeout_s: float | None = None) -> Tiding | None:
+        """The next event; None if none comes in time, or it is over."""
+        try:
+            return self._net._wait(asyncio.wait_for(self._inner.__anext__(), timeout_s))
+        except (StopAsyncIteration, TimeoutError):
+            return None
+
+    def replace(self, predicate: Predicate | str) -> None:
+        """Ask for something else: what matches both predicates is neither missed nor repeated."""
+        self._net._wait(self._inner.replace(predicate))
+
+    def unsubscribe(self) -> None:
+        """Give it up; the iterator ends after what has come."""
+        self._net._wait(self._inner.unsubscribe())
+
+    def __iter__(self) -> Iterator[Tiding]:
+        return self
+
+    def __next__(self) -> Tiding:
+        try:
+            return self._net._wait(self._inner.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+
+class BlockingClient:
+    """The verbs of `Client` for code that waits."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def start(self) -> None:
+        """Connect."""
+        self._thread.start()
+        try:
+            self._wait(self._client.start())
+        except BaseException:
+            self._stop()
+            raise
+
+    def close(self) -> None:
+        """End the session; what was published and not yet acknowledged is waited for."""
+        try:
+            self._wait(self._client.close())
+        finally:
+            self._stop()
+
+    def publish(self, event: Mapping[str, Any], level: str = "received") -> None:
+        """Publish an event, and wait until it has got as far as `level` says."""
+        self._wait(self._client.publish(event, level))
+
+    def publish_all(self, events: Iterable[Mapping[str, Any]], level: str = "received") -> int:
+        """Publish many events; how many, once the last is acknowledged."""
+        return self._wait(self._client.publish_all(events, level))
+
+    def subscribe(self, predicate: Predicate | str, wait: bool = True) -> BlockingSubscription:
+        """Subscribe; returns once it is established, or without `wait` once it is accepted."""
+        return BlockingSubscription(self, self._wait(self._client.subscribe(predicate, wait)))
+
+    def advertise(self, predicate: Predicate | str) -> None:
+        """Say what this client is going to publish; nothing else is taken from it then."""
+        self._wait(self._client.advertise(predicate))
+
+    def feedback(self, event: Tiding, reply: Mapping[str, Any]) -> None:
+        """Reply to the publisher of an event."""
+        self._wait(self._client.feedback(event, reply))
+
+    def ask(
+        self, kind: str, event: Mapping[str, Any] | None = None, subscription: str = ""
+    ) -> list[dict[str, Any]]:
+        """Ask the network: `trace` and `why` about an event, or its `status`."""
+        return self._wait(self._client.ask(kind, event, subscription))
+
+    def reply(self, timeout_s: float | None = None) -> tuple[int, dict[str, Any]] | None:
+        """The next reply to a publication of ours: its number and the reply; None if none comes."""
+        try:
+            return self._wait(asyncio.wait_for(self._client.replies.get(), timeout_s))
+        except TimeoutError:
+            return None
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        outcome = asyncio.run_coroutine_threadsafe(_shielded(work), self._loop).result()
+        if outcome.error is not None:
+            raise outcome.error
+        result: Result = outcome.result
+        return result
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Outcome(NamedTuple):
+    """What came of a coroutine: futures cannot carry a StopAsyncIteration."""
+
+    result: Any
+    error: Exception | None
+
+
+async def _shielded(work: Coroutine[Any, Any, Any]) -> _Outcome:
+    try:
+        return _Outcome(await work, None)
+    except Exception as error:
+        return _Outcome(None, error)
+
+
+class Connector:
+    """What `connect` returns: `async with` gives a `Client`, `with` a `BlockingClient`."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+        self._client: Client | None = None
+        self._blocking: BlockingClient | None = None
+
+    async def __aenter__(self) -> Client:
+        self._client = Client(*self._arguments)
+        await self._client.start()
+        return self._client
+
+    async def __aexit__(self, *error: object) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    def __enter__(self) -> BlockingClient:
+        self._blocking = BlockingClient(Client(*self._arguments))
+        self._blocking.start()
+        return self._blocking
+
+    def __exit__(self, *error: object) -> None:
+        if self._blocking is not None:
+            self._blocking.close()
+
+
+def connect(
+    url: str = "tidings://127.0.0.1:7471",
+    *,
+    token: str = "",
+    policy: str = "block",
+    window: int = 1_024,
+    authority: str | Path | None = None,
+) -> Connector:
+    """Connect to a router: `async with connect(url) as net`, or `with` in code that blocks.
+
+    `policy` says what becomes of deliveries that this client does not take in time: publishers wait
+    (`block`), the oldest go (`drop`), or it is disconnected (`disconnect`). `window` is how many
+    are sent ahead. `authority` is a file with the certificates that `tidings+tls` trusts.
+    """
+    place = Path(authority) if authority is not None else None
+    return Connector(url, token, policy, window, place)

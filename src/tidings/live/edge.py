@@ -1,0 +1,239 @@
+"""The subscriptions of a router's own clients, and what of them the network is told.
+
+Every subscription is in one table, which decides exactly what a client gets. The protocol is told
+*wishes*: the same predicates, each text once, as long as there are few. Beyond the bound a new
+predicate is told as a coarser one, first by how the text begins that it needs, then by which
+attribute, so that a router with very many clients asks its neighbours for more than it wants rather
+than for a text of megabytes; the table still decides what is delivered. A subscription is
+established when its wish is.
+
+A subscription whose predicate is replaced keeps its old wish until the new one is established: what
+matches both is attracted by one of them at every moment, and matched once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from tidings.language.constraint import Constraint
+from tidings.language.errors import NormalFormError
+from tidings.language.filter import Filter
+from tidings.language.predicate import Predicate
+from tidings.matching.contract import Id, Matcher
+from tidings.matching.scan import Scan
+from tidings.routing.interests import compile_with
+
+MAX_WISHES: Final = 512  # told to the network at each level of coarseness
+PREFIX: Final = 2  # characters by which texts are told apart when there are many
+FEW: Final = 24  # predicates that are asked one by one
+EVERYTHING: Final = "true"
+
+
+class Growing:
+    """A matcher that asks one by one while there are few, and compiles when there are many.
+
+    Compiling needs packages that take seconds to load, so whoever runs a router loads them beside
+    its work, with `prepare`, and until then all are asked one by one.
+    """
+
+    table_of: Callable[[], Matcher] | None = None
+
+    def __init__(self) -> None:
+        self._matcher: Matcher = Scan()
+        self._predicates: dict[Id, Predicate] = {}
+        self._compiled = False
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Load what compiling needs, and warm it up; this takes a while, and may be in a thread."""
+        from tidings.matching.table import Table
+
+        table = Table({n: f"a = {n} and b > {n} or c prefix 'x{n}'" for n in range(FEW)})
+        table.match({"a": 1, "b": 2.5, "c": "x", "d": True})
+        table.add("one", "a = 1")
+        table.match({"a": 1})
+        cls.table_of = Table
+        compile_with(lambda predicate: Table({0: predicate}))
+
+    def add(self, id: Id, predicate: Predicate) -> None:
+        """Add a predicate."""
+        self._predicates[id] = predicate
+        self._matcher.add(id, predicate)
+        if not self._compiled:
+            self.grow()
+
+    def grow(self) -> None:
+        """Compile, if there are many and what it needs is loaded."""
+        if self._compiled or len(self._predicates) <= FEW or Growing.table_of is None:
+            return
+        self._compiled = True
+        self._matcher = Growing.table_of()
+        for known, one in self._predicates.items():
+            self._matcher.add(known, one)
+
+    def remove(self, id: Id) -> None:
+        """Remove a predicate."""
+        del self._predicates[id]
+        self._matcher.remove(id)
+
+    def match(self, event: Any) -> Any:
+        """The ids of those that the event satisfies."""
+        return self._matcher.match(event)
+
+    def __len__(self) -> int:
+        return len(self._predicates)
+
+
+class Wish:
+    """A predicate that the network is told, and the subscriptions that rely on it."""
+
+    __slots__ = ("established", "id", "level", "subscriptions", "text")
+
+    def __init__(self, id: str, text: str, level: int) -> None:
+        self.id = id
+        self.text = text
+        self.level = level
+        self.established = False
+        self.subscriptions: dict[int, None] = {}
+
+
+class Edge:
+    """Subscriptions by number, and wishes by text.
+
+    `tell` takes a wish's id and its predicate, or None when nobody needs it any more.
+    """
+
+    def __init__(self, tell: Callable[[str, str | None], None], table: Growing) -> None:
+        self.table = table
+        self.predicates: dict[int, Predicate] = {}
+        self._tell = tell
+        self._wishes: dict[str, Wish] = {}
+        self._by_id: dict[str, Wish] = {}
+        self._wish_of: dict[int, list[Wish]] = {}  # the last is the present one
+        self._told = 0
+        self._levels = [0, 0, 0, 0]  # wishes at each level of coarseness
+
+    def __len__(self) -> int:
+        return len(self.predicates)
+
+    @property
+    def wishes(self) -> int:
+        """How many predicates the network has been told."""
+        return len(self._wishes)
+
+    def put(self, number: int, predicate: Predicate) -> bool:
+        """Hold a subscription, or give it another predicate; whether it is established at once."""
+        if number in self.predicates:
+            self.table.remove(number)
+        self.predicates[number] = predicate
+        self.table.add(number, predicate)
+        level, text = self._phrase(predicate)
+        wish = self._wishes.get(text)
+        held = self._wish_of.setdefault(number, [])
+        if wish is not None and held and held[-1] is wish:
+            return wish.established
+        new = wish is None
+        if wish is None:
+            self._told += 1
+            self._levels[level] += 1
+            wish = Wish(f"w{self._told}", text, level)
+            self._wishes[text] = self._by_id[wish.id] = wish
+        wish.subscriptions[number] = None
+        if wish in held:
+            held.remove(wish)
+        held.append(wish)
+        if new:
+            self._tell(wish.id, text)  # it may be established before this returns
+        if wish.established:
+            self._settle(number)
+        return wish.established
+
+    def remove(self, number: int) -> None:
+        """Hold a subscription no more."""
+        if self.predicates.pop(number, None) is None:
+            return
+        self.table.remove(number)
+        for wish in self._wish_of.pop(number):
+            self._release(wish, number)
+
+    def established(self, ids: Iterable[str]) -> list[int]:
+        """Wishes have been established; the subscriptions that are so by it."""
+        found: list[int] = []
+        for id in ids:
+            wish = self._by_id.get(id)
+            if wish is None or wish.established:
+                continue
+            wish.established = True
+            for number in list(wish.subscriptions):
+                if self._wish_of[number][-1] is wish:
+                    found.append(number)
+                    self._settle(number)
+        return found
+
+    def is_established(self, number: int) -> bool:
+        """Whether everyone in reach knows what a subscription wants."""
+        return self._wish_of[number][-1].established
+
+    def match(self, event: dict[str, Any]) -> list[int]:
+        """The subscriptions that an event is for."""
+        found: list[int] = self.table.match(event)
+        return found
+
+    def _phrase(self, predicate: Predicate) -> tuple[int, str]:
+        """In which words the network is told of a predicate, and how coarse they are."""
+        text = str(predicate)
+        for level in range(3):
+            if level:
+                text = coarse(predicate, exactly=level == 1)
+            if text in self._wishes or self._levels[level] < MAX_WISHES:
+                return level, text
+        return 3, EVERYTHING
+
+    def _settle(self, number: int) -> None:
+        """The present wish of a subscription is established: it needs no older one."""
+        held = self._wish_of[number]
+        for wish in held[:-1]:
+            self._release(wish, number)
+        del held[:-1]
+
+    def _release(self, wish: Wish, number: int) -> None:
+        wish.subscriptions.pop(number, None)
+        if not wish.subscriptions:
+            del self._wishes[wish.text], self._by_id[wish.id]
+            self._levels[wish.level] -= 1
+            self._tell(wish.id, None)
+
+
+def coarse(predicate: Predicate, exactly: bool) -> str:
+    """A predicate that every event satisfies which satisfies this one, and of which few differ.
+
+    >>> from tidings.language.predicate import parse
+    >>> one = parse("class = 'alert' and severity > 2 or severity > 7")
+    >>> coarse(one, exactly=True)
+    "class prefix 'al' or exists severity"
+    >>> coarse(one, exactly=False)
+    'exists class or exists severity'
+    """
+    try:
+        filters = predicate.filters
+    except NormalFormError:
+        return EVERYTHING
+    kept: set[Filter] = set()
+    for filter in filters:
+        needed = sorted((c for c in filter if c.name and not c.negated), key=_telling)
+        if not needed:
+            return EVERYTHING
+        first = needed[0]
+        if exactly and not _telling(first)[0]:
+            start = str(first.operand)[:PREFIX]
+            kept.add(Filter((Constraint(first.name, "prefix", "string", False, start),)))
+        else:
+            kept.add(Filter((Constraint(first.name, "exists", "any", False, None),)))
+    return str(Predicate.of(sorted(kept)))
+
+
+def _telling(constraint: Constraint) -> tuple[bool, str]:
+    """Sorts equalities with a text first, by attribute: they tell events apart best."""
+    equality = constraint.operator == "=" and constraint.type == "string" and constraint.operand
+    return not equality, constraint.name

@@ -1,0 +1,140 @@
+"""What a router shows over HTTP: `/metrics` for Prometheus, `/status` and `/health` as JSON.
+
+It only reads, and listens only on this machine. Metrics are computed when they are asked for, from
+what the router counts anyway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+if TYPE_CHECKING:
+    from tidings.live.router import Router
+
+COUNTERS = {
+    "published": "Events that clients published here.",
+    "refused": "Events that were not taken.",
+    "delivered": "Deliveries to clients.",
+    "late": "Events overtaken while ways changed, and not delivered.",
+    "dropped_packets": "Packets that went no further.",
+    "malformed": "Connections ended for what came over them.",
+    "sessions": "Sessions begun.",
+    "sessions_resumed": "Sessions that a client came back to.",
+    "links_lost": "Links that went down.",
+}
+LINK_COUNTERS = {
+    "events_in": "Events that came over a link.",
+    "events_out": "Events that went over a link.",
+    "bytes_in": "Bytes that came over a link.",
+    "bytes_out": "Bytes that went over a link.",
+    "resent": "Packets sent again after a break.",
+}
+HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
+
+
+class RouterCollector(Collector):
+    """A router's counts as metrics."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of now."""
+        status = self._router.status()
+        for name, help in COUNTERS.items():
+            yield CounterMetricFamily(f"tidings_{name}", help, value=status["counts"][name])
+        for name in ("sessions", "connected", "subscriptions", "wishes", "waiting", "dropped"):
+            yield GaugeMetricFamily(f"tidings_{name}_now", f"{name} now.", value=status[name])
+        yield GaugeMetricFamily(
+            "tidings_settled", "Whether ways are up to date.", status["settled"]
+        )
+        for name, help in LINK_COUNTERS.items():
+            counter = CounterMetricFamily(f"tidings_link_{name}", help, labels=["neighbour"])
+            for neighbour, link in status["links"].items():
+                counter.add_metric([neighbour], link[name])
+            yield counter
+        up = GaugeMetricFamily("tidings_link_up", "Whether a link is up.", labels=["neighbour"])
+        for neighbour, link in status["links"].items():
+            up.add_metric([neighbour], float(link["up"]))
+        yield up
+
+
+def application(router: Router) -> Starlette:
+    """The three pages."""
+    registry = CollectorRegistry()
+    registry.register(RouterCollector(router))
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST, headers=HEADERS)
+
+    async def status(request: Request) -> Response:
+        return _json(router.status())
+
+    async def health(request: Request) -> Response:
+        return _json({"node": router.node, "healthy": True})
+
+    pages = {"/metrics": metrics, "/status": status, "/health": health}
+    return Starlette(routes=[Route(path, page) for path, page in pages.items()])
+
+
+def _json(content: dict[str, Any]) -> Response:
+    return Response(json.dumps(content), media_type="application/json", headers=HEADERS)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to whoever runs the router."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class Gateway:
+    """The pages of a router, served in its event loop; raises `OSError` where it cannot listen."""
+
+    def __init__(self, router: Router, host: str, port: int) -> None:
+        self._socket = socket.create_server((host, port))
+        config = uvicorn.Config(
+            application(router),
+            lifespan="off",
+            log_level="error",
+            access_log=False,
+            limit_concurrency=64,
+            timeout_keep_alive=5,
+            server_header=False,
+        )
+        self._server = _Server(config)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        port: int = self._socket.getsockname()[1]
+        return port
+
+    async def start(self) -> None:
+        """Listen."""
+        serving = self._server.serve(sockets=[self._socket])
+        self._task = asyncio.get_running_loop().create_task(serving)
+        while not self._server.started:
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        """Close."""
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task

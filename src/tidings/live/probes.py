@@ -1,0 +1,144 @@
+"""Questions about the network: they go from router to router, and the answers come back together.
+
+`trace` goes where an event would go and tells at each router which links it takes, which are
+pruned and why, and which subscriptions it would be for; nothing is delivered. `why` goes to the
+router that holds a subscription, along the way that an event would have to take, pruned or not.
+`status` goes everywhere. A router that does not answer in time is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from tidings.live.access import check_event
+from tidings.wire import messages as m
+
+if TYPE_CHECKING:
+    from tidings.live.link import Link
+    from tidings.live.router import Router
+    from tidings.live.session import Session
+
+PATIENCE_S: Final = 3.0  # for which an answer is waited for, less at each further hop
+STEP_S: Final = 0.2
+MAX_OPEN: Final = 1_000  # questions at a time
+MAX_SHOWN: Final = 100  # subscriptions of one router in an answer
+MOST_HOPS: Final = 12
+
+
+class Explains(Protocol):
+    """A protocol that can tell where an event would go."""
+
+    def ways(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link whether an event of this source would take it from here, and why."""
+
+
+class Question:
+    """A question under way: who asked, who is still to answer, what was found."""
+
+    __slots__ = ("asked_by", "findings", "request", "timer", "waiting")
+
+    def __init__(self, asked_by: Session | Link, request: int, findings: list[Any]) -> None:
+        self.asked_by = asked_by
+        self.request = request  # of the client's; links have none
+        self.findings = findings
+        self.waiting: set[str] = set()
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Probes:
+    """The questions at one router."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._open: dict[str, Question] = {}
+
+    def begin(self, session: Session, ask: m.Ask) -> None:
+        """A client asks."""
+        id = secrets.token_hex(8)
+        node = self._router.node
+        probe = m.Probe(id, ask.kind, node, ask.event, ask.subscription, 0)
+        self._ask(session, ask.request, probe, None)
+
+    def came(self, link: Link, probe: m.Probe) -> None:
+        """A neighbour passes a question on."""
+        full = len(self._open) >= MAX_OPEN or probe.hops > MOST_HOPS
+        if full or probe.id in self._open or check_event(probe.event) is not None:
+            if link.connection is not None:
+                link.connection.send(m.Found(probe.id, []))
+            return
+        self._ask(link, 0, probe, link.neighbour)
+
+    def found(self, link: Link, found: m.Found) -> None:
+        """A neighbour answers."""
+        question = self._open.get(found.id)
+        if question is not None and link.neighbour in question.waiting:
+            question.waiting.discard(link.neighbour)
+            question.findings += found.findings
+            if not question.waiting:
+                self._answer(found.id)
+
+    def _ask(self, who: Session | Link, request: int, probe: m.Probe, source: str | None) -> None:
+        finding, onward = self._look(probe, source)
+        question = self._open[probe.id] = Question(who, request, [finding])
+        on = m.Probe(
+            probe.id, probe.kind, probe.source, probe.event, probe.subscription, probe.hops + 1
+        )
+        for name in onward:
+            link = self._router.links.get(name)
+            if link is not None and link.connection is not None:
+                question.waiting.add(name)
+                link.connection.send(on)
+        if not question.waiting:
+            self._answer(probe.id)
+            return
+        patience = max(STEP_S, PATIENCE_S - STEP_S * probe.hops)
+        question.timer = asyncio.get_running_loop().call_later(patience, self._answer, probe.id)
+
+    def _answer(self, id: str) -> None:
+        question = self._open.pop(id, None)
+        if question is None:
+            return
+        if question.timer is not None:
+            question.timer.cancel()
+        for name in sorted(question.waiting):
+            question.findings.append({"node": name, "silent": True})
+        from tidings.live.session import Session
+
+        asked_by = question.asked_by
+        if isinstance(asked_by, Session):
+            asked_by.say(m.Answer(question.request, "", question.findings))
+        elif asked_by.connection is not None:
+            asked_by.connection.send(m.Found(id, question.findings))
+
+    def _look(self, probe: m.Probe, came_from: str | None) -> tuple[dict[str, Any], list[str]]:
+        """What is found here, and the neighbours to ask."""
+        router = self._router
+        finding: dict[str, Any] = {"node": router.node, "hops": probe.hops}
+        if probe.kind == "status":
+            finding |= router.status()
+            return finding, [name for name in router.links if name != came_from]
+        ways = cast(Explains, router.protocol).ways(probe.source, probe.event)
+        links = {
+            name: {"taken": taken, "why": why}
+            for name, (taken, why) in ways.items()
+            if name != came_from
+        }
+        if probe.kind == "trace":
+            numbers = router.edge.match(probe.event)
+            finding["links"] = links
+            finding["matches"] = len(numbers)
+            finding["subscriptions"] = [f"{router.node}/{n}" for n in numbers[:MAX_SHOWN]]
+            return finding, [name for name, way in links.items() if way["taken"]]
+        target, _, number = probe.subscription.rpartition("/")
+        if target == router.node:
+            held = router.explain(int(number), probe.event) if number.isdecimal() else None
+            finding["subscription"] = held or {"held": False}
+            return finding, []
+        hop = router.protocol.snapshot().get("hops", {}).get(target)
+        if hop is None:
+            finding["unreachable"] = target
+            return finding, []
+        finding["links"] = {hop: links.get(hop, {"taken": False, "why": "there is no such link"})}
+        return finding, [hop]

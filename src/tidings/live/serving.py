@@ -1,0 +1,42 @@
+"""A router run as a process: its pages, its event loop, and the signals that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from tidings.live.router import Router
+from tidings.live.settings import Settings
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine on uvloop where it is available, else on asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run(work)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
+
+
+async def serve(settings: Settings, ready: Callable[[Router, int | None], None]) -> None:
+    """Run a router until a signal ends it; `ready` is told it and the port of its pages."""
+    gc.set_threshold(100_000, 20, 20)  # subscriptions are many and stay; looking for cycles is dear
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with Router(settings) as router:
+        gateway = None
+        if settings.http_port is not None:
+            from tidings.live.gateway import Gateway
+
+            gateway = Gateway(router, settings.http_host, settings.http_port)
+            await gateway.start()
+        ready(router, gateway.port if gateway is not None else None)
+        await stop.wait()
+        if gateway is not None:
+            await gateway.stop()

@@ -1,0 +1,131 @@
+"""What a client holds: subscriptions, events that came by them, and the outcome of publications."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from tidings.language.predicate import Predicate
+
+if TYPE_CHECKING:
+    from tidings.live.client import Client
+
+
+class NetworkError(Exception):
+    """Something that was asked of the network was not done, and why."""
+
+
+class RefusedError(NetworkError):
+    """A publication or a request that the router does not accept."""
+
+
+class UnknownOutcomeError(NetworkError):
+    """The router went away before it said what became of a publication; it was not sent again."""
+
+
+class Outcome:
+    """What becomes of some publications: how many are open, and the first error."""
+
+    __slots__ = ("_future", "error", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.error: Exception | None = None
+        self._future: asyncio.Future[None] | None = None
+
+    def settle(self, error: Exception | None) -> None:
+        """One of them has been acknowledged, or has failed."""
+        self.waiting -= 1
+        if error is not None and self.error is None:
+            self.error = error
+        if not self.waiting and self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def all(self) -> None:
+        """Wait for all of them; raises the first error."""
+        if self.waiting:
+            self._future = asyncio.get_running_loop().create_future()
+            await self._future
+        if self.error is not None:
+            raise self.error
+
+
+class Tiding(dict[str, Any]):
+    """An event that was delivered: a dict, with what is needed to reply to its publisher."""
+
+    __slots__ = ("life", "number", "source")
+
+    def __init__(self, event: dict[str, Any], source: str, life: int, number: int) -> None:
+        super().__init__(event)
+        self.source = source  # the router where it was published
+        self.life = life
+        self.number = number  # what a router of one life has published is numbered
+
+
+class Subscription:
+    """An async iterator of the events that match, in each publisher's order."""
+
+    def __init__(self, client: Client, id: int, predicate: str) -> None:
+        self.id = id
+        self.predicate = predicate
+        self.name = ""  # in the network, for `tidings why`
+        self.epoch = 0
+        self.interruptions = 0  # how often deliveries may have been missed, as the session was lost
+        self._client = client
+        self._events: deque[tuple[Tiding, list[Any] | None]] = deque()
+        self._arrived: asyncio.Future[None] | None = None
+        self._established = asyncio.Event()
+        self._over: Exception | bool = False
+
+    async def established(self) -> int:
+        """Wait until every router in reach knows of it; the epoch from which it holds."""
+        await self._client._while_open(self._established.wait())
+        return self.epoch
+
+    async def replace(self, predicate: Predicate | str) -> None:
+        """Ask for something else: what matches both predicates is neither missed nor repeated."""
+        await self._client.replace(self, predicate)
+
+    async def unsubscribe(self) -> None:
+        """Give it up; the iterator ends after what has come."""
+        await self._client.unsubscribe(self)
+
+    def __aiter__(self) -> AsyncIterator[Tiding]:
+        return self
+
+    async def __anext__(self) -> Tiding:
+        while not self._events:
+            if self._over:
+                if isinstance(self._over, Exception):
+                    raise self._over
+                raise StopAsyncIteration
+            self._arrived = asyncio.get_running_loop().create_future()
+            await self._arrived
+        event, share = self._events.popleft()
+        if share is not None:
+            self._client._taken(share)
+        return event
+
+    def _put(self, event: Tiding, share: list[Any]) -> None:
+        self._events.append((event, share))
+        self._notify()
+
+    def _release(self) -> None:
+        """Acknowledge what has come, taken or not, so that it holds up nothing."""
+        held, self._events = self._events, deque((event, None) for event, _ in self._events)
+        for _, share in held:
+            if share is not None:
+                self._client._taken(share)
+
+    def _finish(self, why: Exception | bool) -> None:
+        self._over = why
+        self._notify()
+
+    def _notify(self) -> None:
+        arrived = self._arrived
+        if arrived is not None:
+            self._arrived = None
+            if not arrived.done():
+                arrived.set_result(None)

@@ -1,0 +1,134 @@
+"""The commands of the live network, as processes: events in, events out, and questions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.live.networks import free_ports
+
+CODE = "import sys; from tidings.cli.main import main; sys.exit(main())"
+PATIENCE_S = 60
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def tidings(*arguments: str, given: str = "") -> tuple[int, str, str]:
+    process = start(*arguments)
+    out, err = process.communicate(given, timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[int]:
+    """A router as a process; its port."""
+    process = start("serve", "--listen", "127.0.0.1:0", *arguments)
+    try:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["port"]
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+
+
+def test_events_go_in_and_out_as_json_lines() -> None:
+    with (
+        serving("--name", "a") as port,
+        serving("--name", "b", "--link", f"127.0.0.1:{port}") as far,
+    ):
+        url, far_url = f"tidings://127.0.0.1:{port}", f"tidings://127.0.0.1:{far}"
+        while len(json.loads(tidings("status", "--json", "--url", url)[1])["status"]) < 2:
+            pass
+        listening = start("subscribe", "severity > 2", "--count", "2", "--url", far_url)
+        assert listening.stderr is not None
+        name = listening.stderr.readline().split()[-1]
+        assert name == "b/1"
+
+        code, out, _ = tidings("trace", '{"severity": 3}', "--url", url, "--json")
+        nodes = {one["node"]: one for one in json.loads(out)["trace"]}
+        assert (code, nodes["a"]["links"]["b"]["taken"]) == (0, True)
+        assert nodes["b"]["subscriptions"] == [name]
+        code, out, _ = tidings("why", name, '{"severity": 1}', "--url", url)
+        assert code == 1
+        assert "does not take the link to b" in out
+        assert "severity is 1, not above 2" in out
+
+        lines = '{"severity": 3}\n\n{"severity": 1}\nnonsense\n{"severity": 5}\n'
+        code, out, err = tidings("publish", "--url", url, "--level", "routed", given=lines)
+        assert (code, out) == (1, "")
+        assert "event 3: not JSON" in err
+        out, _ = listening.communicate(timeout=PATIENCE_S)
+        assert [json.loads(line) for line in out.splitlines()] == [{"severity": 3}, {"severity": 5}]
+        assert listening.returncode == 0
+
+        code, out, _ = tidings("status", "--url", url)
+        assert code == 0
+        assert "3 published" in out or "2 published" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["serve", "--listen", "nowhere"], "--listen: expected HOST:PORT, found 'nowhere'"),
+        (["serve", "--listen", "0.0.0.0:7471"], "[[access]]"),
+        (["serve", "--scheme", "magic"], "scheme: expected one of content, flooding"),
+        (["serve", "--config", "missing.toml"], "missing.toml: No such file"),
+        (["up", "missing.toml"], "missing.toml: No such file"),
+        (["subscribe", "severity >"], "expected"),
+        (["publish", "{}", "--url", "http://x"], "expected tidings://HOST:PORT"),
+        (["trace", "nonsense"], "not JSON"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
+    code, out, err = tidings(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_without_a_router_commands_say_so() -> None:
+    (port,) = free_ports(1)
+    code, _, err = tidings("publish", "{}", "--url", f"tidings://127.0.0.1:{port}")
+    assert code == 2
+    assert "is there a router? tidings serve" in err
+
+
+def test_a_whole_network_runs_from_one_file(tmp_path: Path) -> None:
+    ports = free_ports(3)
+    rows = [
+        f'[[node]]\nname = "n{index}"\nlisten = "127.0.0.1:{port}"\n'
+        + (f'link = ["127.0.0.1:{ports[0]}"]\n' if index else "")
+        for index, port in enumerate(ports)
+    ]
+    file = tmp_path / "network.toml"
+    file.write_text("".join(rows), encoding="utf-8")
+    process = start("up", str(file))
+    try:
+        assert process.stdout is not None
+        assert [process.stdout.readline().split(":")[0] for _ in ports] == ["n0", "n1", "n2"]
+        url = f"tidings://127.0.0.1:{ports[1]}"
+        found: list[str] = []
+        for _ in range(PATIENCE_S):
+            code, out, _ = tidings("status", "--json", "--url", url)
+            if code == 0:
+                found = sorted(one["node"] for one in json.loads(out)["status"])
+                if len(found) == 3:
+                    break
+        assert found == ["n0", "n1", "n2"]
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0

@@ -1,0 +1,212 @@
+"""Tokens, TLS, settings, and what a router shows over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import urllib.request
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.live.test_router import at, chain, run, take
+from tidings.language.predicate import parse
+from tidings.live.access import ANYONE, ConfigurationError, Principal, read_principals
+from tidings.live.connect import connect
+from tidings.live.gateway import Gateway
+from tidings.live.router import Router
+from tidings.live.settings import Dial, Settings, read_network, read_settings
+from tidings.live.subscription import RefusedError
+from tidings.wire.errors import WireError
+
+TOKENS = {"ops": "o" * 20, "news": "n" * 20, "peer": "p" * 20}
+PRINCIPALS = tuple(
+    read_principals(
+        [
+            {"name": "ops", "token": TOKENS["ops"], "status": True},
+            {
+                "name": "news",
+                "token": TOKENS["news"],
+                "publish": "class = 'news'",
+                "receive": "public = true",
+            },
+            {"name": "peer", "token": TOKENS["peer"], "router": True},
+        ],
+        "test",
+    )
+)
+
+
+def test_a_token_bounds_what_its_holder_publishes_and_receives() -> None:
+    async def scenario() -> None:
+        async with (
+            Router(Settings("a", principals=PRINCIPALS)) as a,
+            at(a, token=TOKENS["ops"]) as ops,
+            at(a, token=TOKENS["news"]) as news,
+        ):
+            everything = await news.subscribe("true")
+            await ops.publish_all([{"n": 1, "public": False}, {"n": 2, "public": True}])
+            await everything.replace("n > 0")
+            await ops.publish_all([{"n": 3}, {"n": 4, "public": True}])
+            assert [event["n"] for event in await take(everything, 2)] == [2, 4]
+            await news.publish({"class": "news"})
+            with pytest.raises(RefusedError, match="may publish"):
+                await news.publish({"class": "order"})
+            with pytest.raises(RefusedError, match="may not ask"):
+                await news.ask("status")
+            assert await ops.ask("status")
+            assert not everything._events
+
+    run(scenario())
+
+
+def test_who_has_no_token_does_not_come_in() -> None:
+    async def scenario() -> None:
+        async with Router(Settings("a", principals=PRINCIPALS)) as a:
+            for token in ("", "x" * 20, TOKENS["ops"][:-1]):
+                with pytest.raises(WireError, match="denied"):
+                    async with at(a, token=token):
+                        pass
+
+    run(scenario())
+
+
+def test_routers_join_by_a_token_that_is_for_routers() -> None:
+    async def scenario() -> None:
+        async with Router(Settings("a", principals=PRINCIPALS)) as a:
+            link = (Dial("127.0.0.1", a.port),)
+            async with Router(Settings("b", links=link, link_token=TOKENS["ops"])):
+                await asyncio.sleep(0.3)
+                assert not a.links
+            async with Router(Settings("c", links=link, link_token=TOKENS["peer"])):
+                while "c" not in a.links:
+                    await asyncio.sleep(0.01)
+
+    run(scenario())
+
+
+def test_what_is_installed_is_the_conjunction(seed: int) -> None:
+    chance = Random(f"access {seed}")
+    texts = ["x > 1", "x < 3", "y = 'a'", "not x > 1", "x = 2 or y = 'b'", "exists y", "true"]
+    for _ in range(200):
+        asked, allowed = chance.choice(texts), chance.choice(texts)
+        principal = Principal("p", receive=parse(allowed))
+        event = {"x": chance.randrange(5), "y": chance.choice("abc")}
+        both = parse(asked).matches(event) and parse(allowed).matches(event)
+        assert principal.restrict(parse(asked)).matches(event) == both
+    assert ANYONE.restrict(parse("x > 1")) == parse("x > 1")
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine, and its key."""
+    key, cert = folder / "key.pem", folder / "cert.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", str(key)),
+            *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-out", str(cert)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return cert, key
+
+
+def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cert, key = certificate(tmp_path)
+        async with Router(Settings("a", certificate=cert, key=key)) as a:
+            dial = Dial("localhost", a.port, tls=True)
+            async with Router(Settings("b", links=(dial,), authority=cert)) as b:
+                while not b.status()["reaches"]:
+                    await asyncio.sleep(0.02)
+                url = f"tidings+tls://localhost:{a.port}"
+                async with connect(url, authority=cert) as ada, at(b) as ben:
+                    subscription = await ben.subscribe("x = 1")
+                    await ada.publish({"x": 1}, "routed")
+                    assert await take(subscription, 1) == [{"x": 1}]
+            with pytest.raises(OSError, match="certificate"):  # nobody vouches for it
+                async with connect(f"tidings+tls://localhost:{a.port}"):
+                    pass
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("listen = '127.0.0.1:1'", "name: expected"),
+        ("name = 'a'\nlisten = 'here'", "listen: expected HOST:PORT"),
+        ("name = 'a'\nlisten = '0.0.0.0:7000'", "expected [[access]] tables"),
+        ("name = 'a'\nscheme = 'magic'", "expected one of content, flooding"),
+        ("name = 'a'\ncolour = 'red'", "found 'colour'"),
+        ("name = 'a'\n[[access]]\nname = 'x'\ntoken = 'short'", "token: expected"),
+        (
+            "name = 'a'\n[[access]]\nname = 'x'\ntoken = '0123456789abcdef'\nreceive = '('",
+            "receive",
+        ),
+        ("name = 'a'\n[[access]]\nname = 'x'\ntoken = '0123456789abcdef'\nroot = true", "expected"),
+        ("name = 'a'\nhttp = '0.0.0.0:80'", "this machine"),
+        ("name = 'a'\n[tls]\ncertificate = 'x'", "both certificate and key"),
+        ("name = ", "Invalid value"),
+        ("name = 'a/b'", "without a slash"),
+        ("name = 'a'\nlink = [7]", "link: expected"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_an_error_that_says_where(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "node.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError) as caught:
+        read_settings(file)
+    assert str(file) in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_a_network_file_has_a_router_for_each_table(tmp_path: Path) -> None:
+    file = tmp_path / "network.toml"
+    file.write_text(
+        "scheme = 'flooding'\n"
+        "[[node]]\nname = 'a'\nlisten = '127.0.0.1:7001'\n"
+        "[[node]]\nname = 'b'\nlisten = '127.0.0.1:7002'\n"
+        "link = [{address = '127.0.0.1:7001', cost = 3}]\n",
+        encoding="utf-8",
+    )
+    a, b = read_network(file)
+    assert (a.node, a.port, a.scheme, b.links) == (
+        *("a", 7001, "flooding"),
+        (Dial("127.0.0.1", 7001, 3),),
+    )
+
+
+def test_pages_show_health_status_and_metrics() -> None:
+    async def scenario() -> None:
+        async with chain(2) as (a, b), at(a) as ada, at(b) as ben:
+            subscription = await ben.subscribe("x = 1")
+            await ada.publish_all([{"x": 1}, {"x": 2}])
+            await take(subscription, 1)
+            gateway = Gateway(a, "127.0.0.1", 0)
+            await gateway.start()
+
+            def get(page: str) -> str:
+                with urllib.request.urlopen(f"http://127.0.0.1:{gateway.port}/{page}") as answer:
+                    text: str = answer.read().decode()
+                    return text
+
+            assert json.loads(await asyncio.to_thread(get, "health")) == {
+                "node": "a",
+                "healthy": True,
+            }
+            status = json.loads(await asyncio.to_thread(get, "status"))
+            assert status["counts"]["published"] == 2
+            metrics = await asyncio.to_thread(get, "metrics")
+            assert "tidings_published_total 2.0" in metrics
+            assert 'tidings_link_events_out_total{neighbour="b"} 1.0' in metrics
+            with pytest.raises(urllib.error.HTTPError):
+                await asyncio.to_thread(get, "secret")
+            await gateway.stop()
+
+    run(scenario())

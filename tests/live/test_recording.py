@@ -1,0 +1,104 @@
+"""A live run and the pure protocol agree; and what crosses a link is what is wanted behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from tests.live.test_router import at, run, take, until
+from tidings.live.recorder import read_recording, replay
+from tidings.live.router import Router
+from tidings.live.settings import Dial, Settings
+from tidings.routing.protocol import Deliver, Send
+
+
+def test_a_recorded_run_replayed_through_the_pure_protocol_acts_the_same(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Router(Settings("a", record=tmp_path / "a")) as a:
+            link = (Dial("127.0.0.1", a.port),)
+            async with Router(Settings("b", links=link, record=tmp_path / "b")) as b:
+                async with Router(
+                    Settings("c", links=(*link, Dial("127.0.0.1", b.port)), record=tmp_path / "c")
+                ) as c:
+                    await until(lambda: len(a.status()["reaches"]) == 2)
+                    async with at(a) as ada, at(b) as ben, at(c) as cleo:
+                        one = await ben.subscribe("n < 500")
+                        two = await cleo.subscribe("n >= 250")
+                        many = await asyncio.gather(
+                            *(cleo.subscribe(f"m = {n} and n > {n}", wait=False) for n in range(60))
+                        )
+                        await asyncio.gather(*(s.established() for s in many))
+                        await ada.publish_all({"n": n, "m": n % 60} for n in range(1_000))
+                        assert len(await take(one, 500)) == 500
+                        assert len(await take(two, 750)) == 750
+                        connection = a.links["b"].connection
+                        assert connection is not None
+                        connection.abort()
+                        await one.replace("n < 3")
+                        await ada.publish_all({"n": n} for n in range(10))
+                        assert len(await take(one, 3)) == 3
+                await until(lambda: "c" not in a.status()["reaches"])
+
+    run(scenario())
+    for name in "abc":
+        count, differences = replay(tmp_path / name)
+        assert count > 100
+        assert not differences, differences[0]
+    _, entries = read_recording(tmp_path / "a")
+    kinds = {type(action) for entry in entries for action in entry.actions}
+    assert Send in kinds
+    _, entries = read_recording(tmp_path / "c")
+    assert any(isinstance(action, Deliver) for entry in entries for action in entry.actions)
+
+
+def test_a_recording_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with Router(Settings("a", record=tmp_path / "a")) as a, at(a) as net:
+            await net.subscribe("x = 1")
+            await net.publish_all({"x": n} for n in range(50))
+
+    run(scenario())
+    data = (tmp_path / "a").read_bytes()
+    (tmp_path / "a").write_bytes(data[: len(data) * 2 // 3])
+    count, differences = replay(tmp_path / "a")
+    assert 10 < count < 55
+    assert not differences
+
+
+@asynccontextmanager
+async def pair(scheme: str) -> AsyncIterator[tuple[Router, Router]]:
+    """Two routers that know each other."""
+    async with Router(Settings("a", scheme=scheme)) as a:
+        link = (Dial("127.0.0.1", a.port),)
+        async with Router(Settings("b", scheme=scheme, links=link)) as b:
+            await until(lambda: "b" in a.links and a.links["b"].up and b.links["a"].up)
+            if scheme == "content":
+                await until(lambda: bool(a.status()["reaches"] and b.status()["reaches"]))
+            yield a, b
+
+
+async def crossing(scheme: str, events: int, useful: int) -> int:
+    """Bytes from a to b when so many of the events are wanted behind b."""
+    async with pair(scheme) as (a, b), at(a) as ada, at(b) as ben:
+        subscription = await ben.subscribe("region = 'eu'")
+        before = a.links["b"].bytes_out
+        step = events // useful
+        await ada.publish_all(
+            {"kind": "order", "region": "us" if n % step else "eu", "text": "x" * 150}
+            for n in range(events)
+        )
+        assert len(await take(subscription, useful)) == useful
+        await until(lambda: a.links["b"].status()["unacknowledged"] == 0)
+        return a.links["b"].bytes_out - before
+
+
+def test_only_what_is_wanted_behind_a_link_crosses_it() -> None:
+    async def scenario() -> None:
+        pruned = await crossing("content", 10_000, 100)
+        flooded = await crossing("flooding", 10_000, 100)
+        assert flooded > 10_000 * 150
+        assert pruned < flooded / 50
+
+    run(scenario())
