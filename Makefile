@@ -50,9 +50,9 @@ soak: $(READY)  ## run protocols under faults, for hours
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
 
-report: $(READY)  ## run the experiments on small parameters and write report.html
-	@$(RUN) -m tidings.cli.main lab run --quick
-	@$(RUN) -m tidings.cli.main lab report --quick --out report.html
+report: $(READY)  ## run the experiments on small parameters; build/report.html
+	@$(RUN) -m tidings.cli.main lab run --quick --results build/lab/results
+	@$(RUN) -m tidings.cli.main lab report --quick --results build/lab/results --out build/report.html
 
 # pytest exits with 5 when it selects no test: then there is nothing to rewrite.
 golden: $(READY)  ## rewrite the golden files and show what changed in them

@@ -16,6 +16,7 @@ import typer
 
 from tidings.cli.check import check
 from tidings.cli.explain import explain
+from tidings.cli.lab import app as lab
 from tidings.cli.match import match
 from tidings.cli.network import status, trace, why
 from tidings.cli.publish import publish, subscribe
@@ -71,6 +72,7 @@ app.command()(translate)
 for live in (serve, up, publish, subscribe, trace, why, status):
     app.command()(live)
 app.add_typer(store, name="store")
+app.add_typer(lab, name="lab")
 
 
 def main(arguments: list[str] | None = None) -> int:

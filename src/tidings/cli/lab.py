@@ -1,0 +1,237 @@
+"""`tidings lab`: what the papers say, measured again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidings.cli.terminal import colour, complain, write
+
+if TYPE_CHECKING:
+    from tidings.lab.experiment import Experiment, Setting
+
+FOLDER = Path("results")
+REPORT = Path("report.html")
+COLOURS = {True: "green", False: "red", None: "yellow"}
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+)
+
+Results = Annotated[Path, typer.Option(metavar="PATH", help="The folder of results.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Small parameters: minutes instead of an hour.")
+]
+Tiny = Annotated[bool, typer.Option("--tiny", help="The smallest: shows that it works, no more.")]
+Names = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME", help="Experiments; all if none is named."),
+]
+
+
+@app.callback()
+def measure_again(context: typer.Context) -> int:
+    """Run the experiments of the papers on Spark, and write what they showed."""
+    if context.invoked_subcommand is None:
+        write(context.get_help())
+    return 0
+
+
+@app.command("list")
+def list_parts(
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+) -> int:
+    """List every part of the five papers: works, with what shows it, or not yet.
+
+    \b
+    Example:
+      tidings lab list
+    """
+    from tidings.lab.parts import PAPERS, PARTS
+
+    if as_json:
+        for part in PARTS.values():
+            row = {"id": part.id, "title": part.title, "works": part.works}
+            write(json.dumps(row | {"shown_by": list(part.shown_by)}))
+        return 0
+    for letter, paper in PAPERS.items():
+        write(f"{letter}: {paper}")
+        for part in PARTS.values():
+            if part.id[0] == letter:
+                state = colour("works  ", "green") if part.works else "not yet"
+                write(f"  {part.id:4} {state} {part.title}")
+                for shown in part.shown_by:
+                    write(f"               {shown}")
+    works = sum(part.works for part in PARTS.values())
+    write(f"{works} of {len(PARTS)} parts work")
+    return 0
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    names: Names = None,
+    quick: Quick = False,
+    tiny: Tiny = False,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="The cluster to run on; else this machine.")
+    ] = None,
+    results: Results = FOLDER,
+) -> int:
+    """Run experiments on Spark and keep their results.
+
+    What has been measured before with the same parameters and the same code is not measured again,
+    so an interrupted run goes on where it was. Experiments that measure time run one task at a
+    time; leave the machine alone meanwhile.
+
+    Exits with 0, with 1 if a row failed (it is kept with its error), with 2 if there is no such
+    experiment or Spark does not start.
+
+    \b
+    Examples:
+      tidings lab run --quick
+      tidings lab run u8-figures6-7 u7-figure5
+    """
+    chosen = _chosen("run", names)
+    setting = _setting("run", quick, tiny)
+    if chosen is None or setting is None:
+        return 2
+    try:
+        failed = _run_all(chosen, setting, master, results)
+    except Exception as error:
+        if context.find_root().params.get("debug"):
+            raise
+        return _report(error)
+    return 1 if failed else 0
+
+
+def _run_all(chosen: list[Experiment], setting: Setting, master: str | None, results: Path) -> int:
+    """Run experiments; how many rows have failed."""
+    from tidings.lab.run import run
+    from tidings.spark.job import session_is_active
+    from tidings.spark.sessions import session
+
+    failed = 0
+    with _progress() as step:
+        step("starting Spark", 0, 1)
+        ours = not session_is_active()
+        spark = session(master)
+        try:
+            if not (master or "local").startswith("local"):
+                from tidings.spark.shipping import ship
+
+                ship(spark)
+            for experiment in chosen:
+                found = run(
+                    spark,
+                    experiment,
+                    experiment.sweep(setting),
+                    results,
+                    partial(step, experiment.name),
+                )
+                before = f", {found.known} known before" if found.known else ""
+                bad = colour(f", {found.failed} failed", "red") if found.failed else ""
+                write(
+                    f"{experiment.name:14} {found.rows} rows{before}{bad} ({found.seconds:.0f} s)"
+                )
+                failed += found.failed
+        finally:
+            if ours:
+                spark.stop()
+    return failed
+
+
+@app.command()
+def report(
+    names: Names = None,
+    quick: Quick = False,
+    tiny: Tiny = False,
+    results: Results = FOLDER,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The HTML file to write.")] = REPORT,
+) -> int:
+    """Write what experiments showed as one HTML file that needs no network.
+
+    Reads results that `tidings lab run` of the same setting has kept; runs nothing.
+
+    \b
+    Example:
+      tidings lab report --quick --out report.html
+    """
+    chosen = _chosen("report", names)
+    setting = _setting("report", quick, tiny)
+    if chosen is None or setting is None:
+        return 2
+    from tidings.lab.report import VERDICTS, write_report
+
+    sections = write_report(results, chosen, setting, out)
+    for section in sections:
+        write(f"{section.experiment.name}: {section.experiment.title}")
+        if section.trouble:
+            write(colour(f"  {section.trouble}", "red"))
+        for claim in section.claims:
+            verdict = colour(f"{VERDICTS[claim.agrees]:14}", COLOURS[claim.agrees])
+            write(f"  {verdict}  {claim.statement}")
+            write(f"                  {claim.measured}")
+    write(f"the report is {out}")
+    return 0
+
+
+def _chosen(command: str, names: list[str] | None) -> list[Experiment] | None:
+    from tidings.lab.catalogue import EXPERIMENTS
+    from tidings.language.explanation import printable
+
+    unknown = [name for name in names or () if name not in EXPERIMENTS]
+    if unknown:
+        known = ", ".join(EXPERIMENTS)
+        complain(
+            f"tidings lab {command}: expected some of {known}, found {printable(unknown[0])!r}"
+        )
+        return None
+    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]
+
+
+def _setting(command: str, quick: bool, tiny: bool) -> Setting | None:
+    if quick and tiny:
+        complain(f"tidings lab {command}: expected --quick or --tiny, found both")
+        return None
+    return "quick" if quick else "tiny" if tiny else "full"
+
+
+def _report(error: Exception) -> int:
+    """One line for what Spark or Java could not do; anything else is ours."""
+    from tidings.language.explanation import printable
+    from tidings.spark.failures import explained
+    from tidings.spark.java import JavaNotFoundError
+
+    package = type(error).__module__.partition(".")[0]
+    if package in ("pyspark", "py4j") or isinstance(error, JavaNotFoundError):
+        complain(f"tidings lab: {printable(explained(error))} (tidings --debug shows the trace)")
+        return 2
+    raise error
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on the terminal; none where standard error is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, whole: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn()]
+    parts += [MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+        yield lambda what, done, whole: progress.update(
+            task, description=f"{what:22}", completed=done, total=whole
+        )

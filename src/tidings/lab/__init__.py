@@ -1,0 +1,1 @@
+"""Experiments, and what they showed: one file an experiment, one report."""

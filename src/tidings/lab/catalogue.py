@@ -1,0 +1,32 @@
+"""The experiments by name. A new one is a file in `experiments` and a row here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidings.lab.experiment import Experiment
+from tidings.lab.experiments import (
+    dnf_model,
+    general_model,
+    headline,
+    interfaces,
+    memory,
+    network_effect,
+    one_filter,
+    ratio,
+    rounds,
+    schemes,
+)
+
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    "f8-figure8": one_filter.EXPERIMENT,
+    "f8-figure9": interfaces.EXPERIMENT,
+    "f8-figure10": ratio.EXPERIMENT,
+    "f8-figure11": rounds.EXPERIMENT,
+    "f8-network": network_effect.EXPERIMENT,
+    "f9-headline": headline.EXPERIMENT,
+    "u1-schemes": schemes.EXPERIMENT,
+    "u6-memory": memory.EXPERIMENT,
+    "u7-figure5": general_model.EXPERIMENT,
+    "u8-figures6-7": dnf_model.EXPERIMENT,
+}

@@ -1,0 +1,246 @@
+"""Every part of the five papers, and what shows that it works.
+
+A part works when a test or an experiment shows it; where nothing does, it does not yet. A test is
+named as pytest names it, an experiment as `EXPERIMENTS` does. `tests/lab/test_parts.py` sees to it
+that whatever is named here exists.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+PAPERS: Final = {
+    "F": "Carzaniga, Wolf: Forwarding in a Content-Based Network (2003)",
+    "U": "Carzaniga, Rembert, Wolf: Understanding Content-Based Routing Schemes (2006)",
+    "S": "Martins, Duarte: Routing Algorithms for Content-based Publish/Subscribe Systems (2010)",
+    "M": "Yoneki, Bacon: Content-Based Routing with On-Demand Multicast (2004)",
+    "L": "Raiciu, Rosenblum, Handley: Revisiting Content-Based Publish/Subscribe (2006)",
+}
+EXPERIMENT: Final = "experiment "
+
+
+class Part(NamedTuple):
+    """A part of a paper."""
+
+    id: str
+    title: str
+    shown_by: tuple[str, ...] = ()
+
+    @property
+    def works(self) -> bool:
+        return bool(self.shown_by)
+
+    @property
+    def tests(self) -> list[str]:
+        return [shown for shown in self.shown_by if not shown.startswith(EXPERIMENT)]
+
+    @property
+    def experiments(self) -> list[str]:
+        return [
+            shown.removeprefix(EXPERIMENT)
+            for shown in self.shown_by
+            if shown.startswith(EXPERIMENT)
+        ]
+
+
+def _tests(file: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{file}.py::{name}" for name in names)
+
+
+def _experiments(*names: str) -> tuple[str, ...]:
+    return tuple(f"{EXPERIMENT}{name}" for name in names)
+
+
+_TABLE: Final = (
+    Part(
+        "F1",
+        "data model: typed attributes, constraints, predicates",
+        _tests("language/test_meaning", "test_matches_equals_the_slow_twin"),
+    ),
+    Part(
+        "F2",
+        "routing protocol: receiver advertisements, sender requests, update replies",
+        _tests(
+            "routing/test_protocols",
+            "test_a_pruned_advertisement_hides_no_receiver",
+            "test_after_a_pull_tables_have_forgotten_what_is_no_longer_wanted",
+        ),
+    ),
+    Part(
+        "F3",
+        "CBF(m, B, T): broadcast output and matching interfaces",
+        _tests("matching/test_forwarding", "test_forwarding_equals_the_slow_twin")
+        + _tests(
+            "routing/test_protocols",
+            "test_forwarding_is_the_broadcast_tree_among_matching_interfaces",
+        ),
+    ),
+    Part(
+        "F4",
+        "extended counting algorithm",
+        _tests(
+            "matching/test_counting",
+            "test_the_forwarding_table_of_figure_2",
+            "test_the_filters_of_a_matched_subscription_are_skipped",
+            "test_all_excluded_or_all_matched_ends_the_work",
+        ),
+    ),
+    Part(
+        "F5",
+        "multi-operator string index",
+        _tests("matching/test_counting", "test_texts_in_the_trie"),
+    ),
+    Part(
+        "F6",
+        "selectivity table",
+        _tests(
+            "matching/test_counting",
+            "test_determinants_of_figure_2",
+            "test_rounds_exclude_and_are_counted",
+        ),
+    ),
+    Part(
+        "F7",
+        "workload generator",
+        _tests(
+            "matching/test_workload",
+            "test_forwarding_has_the_values_of_the_paper",
+            "test_forwarding_constraints_follow_the_distributions_of_the_paper",
+        ),
+    ),
+    Part(
+        "F8",
+        "results: Fig. 8 to 11, and the network effect",
+        _experiments("f8-figure8", "f8-figure9", "f8-figure10", "f8-figure11", "f8-network"),
+    ),
+    Part("F9", "headline figures", _experiments("f9-headline", "f8-figure11")),
+    Part(
+        "U1",
+        "model: init, header, forward; correct, latency-minimal, ideal",
+        _tests("routing/test_schemes", "test_packets_are_wanted_relayed_spam_or_duplicates")
+        + _experiments("u1-schemes"),
+    ),
+    Part(
+        "U2",
+        "PSF, per-source forwarding",
+        _tests(
+            "routing/test_schemes",
+            "test_psf_is_ideal_on_every_graph",
+            "test_psf_sends_what_the_paper_defines",
+        )
+        + _experiments("u1-schemes"),
+    ),
+    Part(
+        "U3",
+        "iPS, indistinguishable sources as one",
+        _tests(
+            "routing/test_schemes",
+            "test_ips_delivers_the_same_trees_as_psf",
+            "test_ips_takes_sources_as_one_exactly_when_they_are_indistinguishable",
+        )
+        + _experiments("u1-schemes"),
+    ),
+    Part(
+        "U4",
+        "PIF, per-interface forwarding",
+        _tests(
+            "routing/test_schemes",
+            "test_pif_sends_what_the_paper_defines",
+            "test_pif_is_not_ideal_on_the_graph_of_figure_3",
+        )
+        + _experiments("u1-schemes"),
+    ),
+    Part(
+        "U5",
+        "DRP, receivers partitioned hop by hop",
+        _tests(
+            "routing/test_schemes",
+            "test_drp_is_ideal_where_shortest_paths_are_unique",
+            "test_drp_is_not_ideal_where_unicast_takes_two_ways_through_one_node",
+        )
+        + _experiments("u1-schemes"),
+    ),
+    Part(
+        "U6",
+        "memory: the formulas beside the measured bits",
+        _tests(
+            "routing/test_memory",
+            "test_formulas_bound_what_is_measured_where_interests_weigh_the_same",
+            "test_counting_finds_what_reducing_finds",
+        )
+        + _experiments("u6-memory"),
+    ),
+    Part("U7", "disjunction advantage, general model: Fig. 5", _experiments("u7-figure5")),
+    Part("U8", "disjunction advantage, DNF model: Fig. 6 and 7", _experiments("u8-figures6-7")),
+    Part(
+        "S1",
+        "flooding, with duplicates suppressed",
+        _tests("routing/test_protocols", "test_flooding_reaches_everyone_once")
+        + _tests(
+            "routing/test_schemes", "test_flooding_goes_both_ways_over_links_but_where_it_came_from"
+        ),
+    ),
+    Part("S2", "ideal multicast: one group per cluster of subscriptions"),
+    Part("S3", "link matching: parallel search tree annotated with links"),
+    Part("S4", "MEDYM: match at the publisher, destination-list multicast"),
+    Part("S5", "CGM: clusters of brokers, bounded groups"),
+    Part("S6", "TCGM: CGM with a threshold"),
+    Part("S7", "at most g groups, merging the least probable subspaces"),
+    Part("S8", "grid cells with feature vectors, clustered to g groups"),
+    Part("S9", "fixed grid partition with overlay trees"),
+    Part(
+        "S10",
+        "learning by the reverse path: subscriptions flooded",
+        _tests(
+            "routing/test_protocols",
+            "test_subscription_forwarding_takes_just_the_links_that_lead_to_someone",
+            "test_equal_subscriptions_on_both_sides_hide_nobody",
+        ),
+    ),
+    Part("S11", "reverse path with advertisements"),
+    Part("S12", "reverse path with covering"),
+    Part("S13", "reverse path with imprecise merging"),
+    Part("S14", "rooted trees, unidirectional and bidirectional"),
+    Part("S15", "Hermes: a rendezvous tree per event type"),
+    Part("S16", "a tree per publisher over Chord"),
+    Part("S17", "networks with cycles: subscription and notification trees"),
+    Part(
+        "S18",
+        "joins, leaves, crashes, link failures: tables repaired",
+        _tests(
+            "sim/test_simulator",
+            "test_a_swarm_finds_nothing_wrong",
+            "test_every_kind_of_fault_strikes_and_is_survived",
+        )
+        + _tests(
+            "routing/test_protocols",
+            "test_a_lost_link_is_forgotten_and_told_anew_when_it_is_back",
+        ),
+    ),
+    Part("S19", "EDN: signature strings hashed to intervals"),
+    Part("S20", "index digests over Pastry with Scribe trees"),
+    Part("S21", "Meghdoot over CAN"),
+    Part("S22", "order-preserving hashing over Chord for ranges"),
+    Part("S23", "PastryStrings: prefix routing for string constraints"),
+    Part("S24", "semantic tree over one ordered attribute"),
+    Part("S25", "affinity and the affinity tree"),
+    Part("S26", "Sub-2-Sub: views and rings per optimal cluster"),
+    Part("S27", "Brushwood: a parallel search tree spread over brokers"),
+    Part("S28", "the API of Table I"),
+    Part("S29", "Tables II and III, measured"),
+    Part("M1", "XML events typed by an XML schema"),
+    Part("M2", "XPath subset as subscription language"),
+    Part("M3", "subscription summary with Bloom filters"),
+    Part("M4", "aggregation and group setting"),
+    Part("M5", "extended ODMRP"),
+    Part("M6", "refresh interval adapted to mobility prediction"),
+    Part("M7", "the evaluation that the paper left open"),
+    Part("L1", "two layers: matching and delivery composed freely"),
+    Part("L2", "the configurable architecture: nodes, replicas, hops, regions"),
+    Part("L3", "rendezvous functions"),
+    Part("L4", "many applications on the same nodes"),
+    Part("L5", "the model, measured"),
+    Part("L6", "five application profiles as workloads"),
+    Part("L7", "past its caveats: replication that follows load"),
+)
+PARTS: Final = {part.id: part for part in _TABLE}

@@ -1,0 +1,215 @@
+"""The report: one HTML file that opens without a network, from results that are there already.
+
+For each experiment the question, the figure, the paper's statements beside what was measured, the
+parameters, the machine, the code and the command that repeats it; at the end every part of the five
+papers and its state.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tidings.lab.experiment import Claim, Experiment, Parameters, Setting
+from tidings.lab.figures import picture
+from tidings.lab.parts import PAPERS, PARTS
+from tidings.lab.results import Found, find
+
+VERDICTS: Final = {True: "agrees", False: "does not agree", None: "not told here"}
+CLASSES: Final = {True: "yes", False: "no", None: "open"}
+SHOWN_ERRORS: Final = 5
+MAX_VALUES: Final = 12  # of a parameter that are listed
+
+
+class Section(NamedTuple):
+    """An experiment in the report."""
+
+    experiment: Experiment
+    found: Found
+    claims: list[Claim]
+    figure: str  # SVG, empty where it could not be drawn
+    trouble: str  # why claims and figure are missing
+
+
+def write_report(
+    folder: Path, experiments: Iterable[Experiment], setting: Setting, to: Path
+) -> list[Section]:
+    """Write the report of a setting, from the results in a folder."""
+    sections = [_section(folder, experiment, setting) for experiment in experiments]
+    to.parent.mkdir(parents=True, exist_ok=True)
+    draft = to.with_name(f".{to.name}.draft")
+    draft.write_text(_page(sections, setting), encoding="utf-8")
+    draft.replace(to)
+    return sections
+
+
+def _section(folder: Path, experiment: Experiment, setting: Setting) -> Section:
+    found = find(folder, experiment, experiment.sweep(setting))
+    if not found.rows:
+        return Section(experiment, found, [], "", "there are no results yet")
+    try:
+        claims = experiment.claims(found.rows)
+        figure = picture(experiment.draw, found.rows, experiment.name)
+    except (IndexError, KeyError, StopIteration, ValueError, ZeroDivisionError) as error:
+        why = f"{found.missing} of its rows are not measured, {len(found.failed)} failed"
+        return Section(experiment, found, [], "", f"{why} ({type(error).__name__}: {error})")
+    return Section(experiment, found, claims, figure, "")
+
+
+# HTML
+
+
+def _page(sections: list[Section], setting: Setting) -> str:
+    verdicts = Counter(claim.agrees for section in sections for claim in section.claims)
+    body = [
+        "<h1>The papers, measured again</h1>",
+        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>, with "
+        f"{sum(verdicts.values())} statements of the papers: {verdicts[True]} agree, "
+        f"{verdicts[False]} do not, {verdicts[None]} this setting does not tell. F is Carzaniga "
+        "and "
+        "Wolf, Forwarding in a Content-Based Network; U is Carzaniga, Rembert and Wolf, "
+        "Understanding Content-Based Routing Schemes. Written "
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
+        *_overview(sections),
+        *(line for section in sections for line in _article(section, setting)),
+        *_parts(),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Tidings: the papers, measured again</title><style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def _overview(sections: list[Section]) -> Iterator[str]:
+    yield "<table><tr><th>experiment</th><th>shows</th><th>statements</th></tr>"
+    for section in sections:
+        marks = "".join(
+            f'<span class="mark {CLASSES[c.agrees]}" title="{_text(c.statement)}"></span>'
+            for c in section.claims
+        )
+        name = section.experiment.name
+        title = _text(section.experiment.title)
+        yield (
+            f'<tr><td><a href="#{name}">{name}</a></td><td>{title}</td>'
+            f"<td>{marks or _text(section.trouble)}</td></tr>"
+        )
+    yield "</table>"
+
+
+def _article(section: Section, setting: Setting) -> Iterator[str]:
+    experiment, found = section.experiment, section.found
+    yield f'<article id="{experiment.name}"><h2>{_text(experiment.title)}</h2>'
+    yield f'<p class="question">{_text(experiment.question)}</p>'
+    yield f"<p><b>The paper.</b> {_text(experiment.paper)}</p>"
+    yield f"<p><b>Here.</b> {_text(experiment.here)}</p>"
+    if section.trouble:
+        yield f'<p class="trouble">No figure: {_text(section.trouble)}.</p>'
+    else:
+        yield f"<figure>{section.figure}</figure>"
+        yield "<table><tr><th>the paper says</th><th>measured</th><th>verdict</th></tr>"
+        for claim in section.claims:
+            why = f'<div class="why">{_text(claim.why)}</div>' if claim.why else ""
+            yield (
+                f"<tr><td>{_text(claim.statement)} <i>({_text(claim.place)})</i></td>"
+                f'<td>{_text(claim.measured)}{why}</td><td class="verdict '
+                f'{CLASSES[claim.agrees]}">{VERDICTS[claim.agrees]}</td></tr>'
+            )
+        yield "</table>"
+    yield from _about(experiment, found, setting)
+    yield "</article>"
+
+
+def _about(experiment: Experiment, found: Found, setting: Setting) -> Iterator[str]:
+    option = "" if setting == "full" else f" --{setting}"
+    facts = {
+        "parts": ", ".join(experiment.parts),
+        "parameters": "; ".join(_parameters(experiment.sweep(setting))),
+        "results": f"{len(found.rows):,} rows; {found.missing} rows of parameters not measured, "
+        f"{len(found.failed)} failed; {found.seconds:,.0f} s of work",
+        "timing": f"one task at a time; load of the machine {found.load:.1f} at most when a row "
+        "began"
+        if experiment.timed
+        else "nothing is timed; tasks run side by side",
+        "machine": "; ".join(found.machines),
+        "commit": ", ".join(found.commits),
+        "code": f"{found.version}" + ("" if found.current else ", which has changed since"),
+        "again": f"tidings lab run {experiment.name}{option}",
+    }
+    yield '<dl class="about">'
+    for name, value in facts.items():
+        shown = f"<code>{_text(value)}</code>" if name == "again" else _text(value)
+        yield f"<dt>{name}</dt><dd>{shown or '-'}</dd>"
+    yield "</dl>"
+    for row in found.failed[:SHOWN_ERRORS]:
+        error = row.pop("error")
+        yield f'<p class="trouble">Failed: {_text(json.dumps(row))}: {_text(error)}</p>'
+
+
+def _parameters(sweep: Iterable[Parameters]) -> Iterator[str]:
+    """Each parameter and the values it takes."""
+    found: dict[str, dict[str, None]] = {}
+    for row in sweep:
+        for name, value in row.items():
+            many = value if isinstance(value, list) else [value]
+            found.setdefault(name, {}).update(dict.fromkeys(map(_number, many)))
+    for name, taken in found.items():
+        listed = list(taken)
+        if len(listed) > MAX_VALUES:
+            listed = [*listed[:3], f"… {len(listed) - 4} more …", listed[-1]]
+        yield f"{name} = {', '.join(listed)}"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _parts() -> Iterator[str]:
+    works = sum(part.works for part in PARTS.values())
+    yield f'<article id="parts"><h2>Every part of the five papers</h2><p>{works} of {len(PARTS)} '
+    yield "parts work, each shown by a test or an experiment; the others are not there yet.</p>"
+    yield "<table><tr><th>part</th><th></th><th>state</th><th>shown by</th></tr>"
+    for part in PARTS.values():
+        state = "works" if part.works else "not yet"
+        shown = "<br>".join(map(_text, part.shown_by))
+        kind = "yes" if part.works else "open"
+        paper = _text(PAPERS[part.id[0]])
+        yield (
+            f'<tr><td title="{paper}">{part.id}</td><td>{_text(part.title)}</td>'
+            f'<td class="verdict {kind}">{state}</td><td class="shown">{shown}</td></tr>'
+        )
+    yield "</table></article>"
+
+
+def _text(text: object) -> str:
+    return html.escape(str(text))
+
+
+STYLE: Final = """
+body{font:15px/1.5 system-ui,sans-serif;color:#1c1c1c;background:#fff;max-width:62em;margin:2em
+auto; padding:0 1em}
+h1{font-size:1.7em}h2{font-size:1.25em;margin:0 0 .3em}
+article{border-top:1px solid #ddd;margin-top:2.2em;padding-top:1.4em}
+.question{font-size:1.1em;color:#333;margin:.2em 0 .8em}
+figure{margin:1em 0}figure svg{width:100%;height:auto;max-height:46em}
+table{border-collapse:collapse;width:100%;margin:1em 0}
+th,td{text-align:left;vertical-align:top;padding:.45em .7em;border-bottom:1px solid #e4e4e4}
+th{font-weight:600;background:#f6f6f6}
+.verdict{white-space:nowrap;font-weight:600}
+.yes{color:#0a6b45}.no{color:#b3261e}.open{color:#777}
+.mark{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.3em;
+background:currentColor}
+.why{color:#555;font-size:.92em;margin-top:.3em}
+.about{display:grid;grid-template-columns:7em 1fr;gap:.15em 1em;font-size:.88em;color:#444;
+overflow-wrap:anywhere}
+.about dt{font-weight:600}.about dd{margin:0}
+.trouble{color:#b3261e}.shown{font-size:.85em;overflow-wrap:anywhere}
+code{background:#f3f3f3;padding:.1em .3em}
+"""

@@ -1,0 +1,131 @@
+"""A router under the workload of paper F (F7), and how long it takes over a message.
+
+A router has so many filters behind so many interfaces. As in the paper's section 5.1, the filters
+of an interface are uniform between 1 and less than twice the mean, a filter has 1 to 9 constraints,
+and 100 messages have 1 to 18 attributes. What is timed is one message after the other, by the
+paper's algorithm (`counting`) and by ours (`forwarding table`), both compiled; they must agree
+first. All messages are timed over and over, and of each its best time counts: what else a machine
+does makes a message slower, never faster.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from tidings.lab.experiment import Row, Rows
+from tidings.matching.counting import Counting
+from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.workload import ForwardingWorkload, Record, Subscription
+
+MESSAGES: Final = 100  # M
+ROUNDS: Final = 10
+MAX_ROUNDS: Final = 100  # that are built; any fewer are a part of them
+MIN_REPEATS: Final = 7
+MAX_REPEATS: Final = 25
+ENOUGH_S: Final = 0.5  # of measuring, after the least repeats
+LARGE: Final = 900_000  # constraints, below which a table tells nothing of what the paper says
+
+COUNTING: Final = "counting"
+OURS: Final = "ours"
+# The columns of a time.
+TIMES: Final = {
+    "matcher": str,
+    "rounds": int,
+    "constraints": int,
+    "us": float,
+    "us_mean": float,
+    "us_spread": float,
+    "repeats": int,
+    "matched": float,
+}
+
+
+class Router(NamedTuple):
+    """A router by both algorithms, and messages to forward."""
+
+    predicates: list[Subscription]
+    messages: list[Record]
+    constraints: int
+    counting: Counting
+    table: ForwardingTable
+    found: list[list[Any]]  # the interfaces that each message goes through
+
+
+class Timing(NamedTuple):
+    """How long a message takes, in microseconds."""
+
+    us: float  # of each message its best, on average over messages
+    us_mean: float  # over the repeats
+    us_spread: float
+    repeats: int
+
+
+def workload_of(filters: int, interfaces: int, seed: int) -> ForwardingWorkload:
+    """About so many filters behind so many interfaces; behind as many, each has one."""
+    each = max(1, filters // interfaces)
+    return ForwardingWorkload(interfaces=interfaces, filters=(1, max(2, 2 * each)), seed=seed)
+
+
+# The largest take minutes to make, and experiments that run one after the other share some.
+@lru_cache(maxsize=2)
+def router(filters: int, interfaces: int, seed: int) -> Router:
+    """A router, made and checked: both algorithms find the same."""
+    workload = workload_of(filters, interfaces, seed)
+    predicates = list(workload.subscriptions())
+    messages = workload.events(0, MESSAGES)
+    counting = Counting(predicates, MAX_ROUNDS)
+    table = ForwardingTable(predicates)
+    found = [sorted(map(int, table.forward(message))) for message in messages]
+    for rounds in (0, ROUNDS, MAX_ROUNDS):
+        one = counting.with_rounds(rounds)
+        if [sorted(map(int, one.match(message))) for message in messages] != found:
+            raise AssertionError(f"counting with {rounds} rounds and ours do not agree")
+    constraints = sum(predicate.constraints for _, predicate in predicates)
+    return Router(predicates, messages, constraints, counting, table, found)
+
+
+def times(made: Router, rounds: tuple[int, ...] = (0, ROUNDS)) -> list[Row]:
+    """How long a message takes, by the paper's algorithm with so many rounds and by ours."""
+    matchers: list[tuple[str, int, Callable[[Record], Any]]] = [
+        (COUNTING, number, made.counting.with_rounds(number).match) for number in rounds
+    ]
+    matchers.append((OURS, 0, made.table.forward))
+    about = {"constraints": made.constraints, "matched": statistics.mean(map(len, made.found))}
+    return [
+        {"matcher": matcher, "rounds": number, **about, **timed(match, made.messages)._asdict()}
+        for matcher, number, match in matchers
+    ]
+
+
+def told(rows: Rows, verdict: bool) -> bool | None:
+    """The verdict, if there is a table large enough to tell."""
+    return verdict if max(row["constraints"] or 0 for row in rows) >= LARGE else None
+
+
+def timed(match: Callable[[Record], Any], messages: list[Record]) -> Timing:
+    """Time all messages over and over, until it is enough."""
+    clock = time.perf_counter
+    best = [float("inf")] * len(messages)
+    sums: list[float] = []
+    gc.collect()
+    gc.freeze()  # millions of predicates are no garbage, and looking at them would be timed
+    try:
+        while len(sums) < MIN_REPEATS or (sum(sums) < ENOUGH_S and len(sums) < MAX_REPEATS):
+            seconds = []
+            for message in messages:
+                begun = clock()
+                match(message)
+                seconds.append(clock() - begun)
+            best = list(map(min, best, seconds))
+            sums.append(sum(seconds))
+    finally:
+        gc.unfreeze()
+    us = [1e6 * one / len(messages) for one in sums]
+    return Timing(
+        1e6 * statistics.mean(best), statistics.mean(us), statistics.pstdev(us), len(sums)
+    )

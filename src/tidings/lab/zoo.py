@@ -1,0 +1,58 @@
+"""The networks that experiments run on: the Internet Topology Zoo where it is, made ones where not.
+
+The Zoo (Knight et al., IEEE JSAC 29(9), 2011; CC BY 4.0) is not part of this repository: it is
+looked for in `../shared/data/topology-zoo` beside a clone. `networks` says which there are, and
+why.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tidings.overlay.graph import Graph
+from tidings.overlay.topologies import TopologyError, topology
+
+FOLDER: Final = Path(__file__).parents[4] / "shared" / "data" / "topology-zoo"
+ZOO: Final = "zoo:"
+MADE: Final = tuple(
+    f"{kind}:{nodes}{weights}"
+    for nodes in (10, 20, 40, 80, 160)
+    for kind, weights in (("waxman", ",weights=distance"), ("ba", ",weights=1-9"), ("tree", ""))
+)
+
+
+class Networks(NamedTuple):
+    """Networks by their texts, and where they are from."""
+
+    texts: list[str]
+    origin: str
+
+
+@lru_cache(maxsize=1)
+def networks() -> Networks:
+    """All networks that there are, the smallest first."""
+    try:
+        index = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
+    except OSError:
+        return Networks(
+            list(MADE), "Made networks: the Topology Zoo is not beside this clone (../shared)."
+        )
+    found = sorted((entry["nodes"], entry["file"].removesuffix(".graphml")) for entry in index)
+    return Networks(
+        [f"{ZOO}{name}" for _, name in found],
+        f"{len(found)} networks of the Internet Topology Zoo.",
+    )
+
+
+def graph_of(text: str) -> Graph:
+    """The graph of a text; of the Zoo with links as long as they are, where places are known."""
+    if not text.startswith(ZOO):
+        return topology(text, seed=1)
+    file = f"file:{FOLDER / 'graphml.tar.xz'}#{text.removeprefix(ZOO)}"
+    try:
+        return topology(f"{file},weights=distance")
+    except TopologyError:  # no link joins two nodes whose places are known
+        return topology(file)

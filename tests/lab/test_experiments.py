@@ -1,0 +1,143 @@
+"""Every experiment on its smallest parameters: its columns, its claims, its figure."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyspark.sql import SparkSession
+
+from tidings.lab import results, zoo
+from tidings.lab.catalogue import EXPERIMENTS
+from tidings.lab.experiment import SETTINGS, Experiment, generator, identity
+from tidings.lab.experiments import dnf_model, general_model, network_effect
+from tidings.lab.figures import picture
+from tidings.lab.routers import router
+from tidings.lab.run import run
+from tidings.lab.terms import TERMS
+from tidings.language.filter import Filter
+
+every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
+
+# What must agree on the smallest parameters already; none of it depends on how fast a machine is.
+SURE = {
+    "f8-figure11": ["each further round excludes less"],
+    "f8-network": ["with routers of 20 interfaces"],
+    "f9-headline": ["for 1,000 names and 200,000 predicates"],
+    "u1-schemes": ["PSF, iPS, PIF and DRP are correct", "PSF is ideal", "DRP is ideal if"],
+    "u6-memory": ["the totals M(PSF)", "how state grows", "on a tree iPS needs"],
+    "u7-figure5": ["uniform predicates are exactly", "uniform predicates save least"],
+    "u8-figures6-7": ["combining more predicates", "no scenario is consistently"],
+}
+
+
+@every_experiment
+def test_experiment_runs_and_its_claims_are_looked_at(
+    experiment: Experiment, spark: SparkSession, tmp_path: Path
+) -> None:
+    sweep = experiment.sweep("tiny")
+    outcome = run(spark, experiment, sweep, tmp_path)
+    found = results.find(tmp_path, experiment, sweep)
+    assert (outcome.failed, found.failed, found.missing) == (0, [], 0)
+    for row in found.rows:
+        assert row.keys() >= experiment.columns.keys()
+        for name, kind in experiment.columns.items():
+            assert row[name] is None or type(row[name]) is kind
+    claims = experiment.claims(found.rows)
+    verdicts = {claim.statement: claim.agrees for claim in claims}
+    for beginning in SURE.get(experiment.name, []):
+        assert [v for s, v in verdicts.items() if s.startswith(beginning)] == [True], verdicts
+    drawn = picture(experiment.draw, found.rows, experiment.name)
+    assert drawn.startswith("<svg")
+    assert drawn == picture(experiment.draw, found.rows, experiment.name)
+
+
+@every_experiment
+def test_settings_have_rows_that_differ(experiment: Experiment) -> None:
+    for setting in SETTINGS:
+        keys = [results.key_of(row) for row in experiment.sweep(setting)]
+        assert keys
+        assert len(set(keys)) == len(keys)
+    assert len(experiment.sweep("tiny")) <= len(experiment.sweep("full"))
+
+
+def test_filters_follow_the_distributions_of_paper_u() -> None:
+    parameters = {"law": "zipf", "names": 500, "terms": "uniform"}
+    drawn = dnf_model.filters(generator("test"), 40_000, parameters)
+    lengths = np.bincount([len(filter) for filter in drawn], minlength=7)[1:] / len(drawn)
+    assert np.allclose(lengths, dnf_model.SIZES, atol=0.01)
+    constraints = [constraint for filter in drawn for constraint in filter]
+    for kind, operators, shares in (
+        ("string", dnf_model.STRING_OPERATORS, dnf_model.STRING_SHARES),
+        ("number", dnf_model.INT_OPERATORS, dnf_model.INT_SHARES),
+    ):
+        of_kind = [c.operator for c in constraints if c.type == kind]
+        found = [of_kind.count(operator) / len(of_kind) for operator in operators]
+        assert np.allclose(found, shares, atol=0.02)
+    integers = {c.operand for c in constraints if c.type == "number"}
+    assert integers == set(range(-100, 101))
+    assert {c.operand for c in constraints if c.type == "string"} == set(TERMS)
+    kinds = {(c.name, c.type) for c in constraints}
+    assert len(kinds) == len({name for name, _ in kinds}), "a name has one type"
+    names = [c.name for c in constraints]
+    assert names.count("a0") / len(names) == pytest.approx(0.147, abs=0.01)
+
+
+def test_reduction_is_counted_as_the_paper_counts() -> None:
+    """Against comparing all pairs, constraint by constraint."""
+    parameters = {"law": "uniform", "names": 50, "terms": "uniform", "predicates": 60}
+    (row,) = dnf_model.measure(parameters | {"first": 0, "sets": 1})
+    drawn = dnf_model.filters(generator("u8-figures6-7", identity(parameters), 0), 60, parameters)
+    slim = {_without_implied(filter) for filter in drawn}
+    kept = [f for f in slim if not any(g != f and g.covers(f) for g in slim)]
+    assert row["constraints"] == sum(map(len, drawn))
+    assert row["reduced"] == sum(map(len, kept))
+
+
+def _without_implied(filter: Filter) -> Filter:
+    kept = list(dict.fromkeys(filter))
+    for constraint in list(kept):
+        others = [c for c in kept if c != constraint]
+        if any(Filter([constraint]).covers(Filter([other])) for other in others):
+            kept = others
+    return Filter(sorted(kept))
+
+
+def test_there_are_200_terms() -> None:
+    assert len(TERMS) == len(set(TERMS)) == 200
+
+
+def test_the_closed_form_is_the_share_that_is_covered() -> None:
+    """Two predicates of two of four messages each: on average 3 of the 4 are in one of them."""
+    assert general_model.closed_form(2, 2, 4) == pytest.approx(3 / 4)
+    assert general_model.closed_form(1, 7, 100) == pytest.approx(1)
+
+
+def test_a_tree_of_routers_is_as_deep_as_it_must_be() -> None:
+    assert network_effect.tree_hops(20, 20) == 1
+    assert network_effect.tree_hops(20, 21) == 3
+    assert network_effect.tree_hops(20, 20 * 19) == 3
+    assert network_effect.tree_hops(20, 20 * 19 + 1) == 5
+
+
+def test_a_router_has_the_filters_it_is_asked_for() -> None:
+    one_each = router(200, 200, seed=1)
+    assert [len(predicate.filters) for _, predicate in one_each.predicates] == [1] * 200
+    few = router(4_000, 10, seed=1)
+    counts = [len(predicate.filters) for _, predicate in few.predicates]
+    assert len(counts) == 10
+    assert all(1 <= count < 800 for count in counts)
+    assert len(few.messages) == 100
+
+
+def test_without_the_zoo_networks_are_made_and_the_reason_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
+    zoo.networks.cache_clear()
+    try:
+        found = zoo.networks()
+        assert "not beside this clone" in found.origin
+        assert all(zoo.graph_of(text).nodes >= 10 for text in found.texts[:6])
+        assert EXPERIMENTS["u1-schemes"].sweep("tiny")
+    finally:
+        zoo.networks.cache_clear()

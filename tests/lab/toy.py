@@ -1,0 +1,65 @@
+"""A small experiment, to see what the frame does with rows that succeed and rows that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tidings.lab.experiment import (
+    Claim,
+    Experiment,
+    Parameters,
+    Row,
+    Rows,
+    Setting,
+    generator,
+    identity,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def sweep(setting: Setting) -> list[Parameters]:
+    return [{"number": number} for number in range({"full": 40, "quick": 10, "tiny": 3}[setting])]
+
+
+def measure(parameters: Parameters) -> Iterator[Row]:
+    """Two rows for each number; where a file is named and there, it fails."""
+    stone = parameters.get("stone")
+    if stone is not None and Path(stone).exists():
+        raise OSError("a stone lies in the way")
+    if parameters["number"] < 0:
+        return
+    source = generator("toy", identity(parameters))
+    for draw in range(2):
+        yield {"draw": draw, "value": float(source.random())}
+
+
+def claims(rows: Rows) -> list[Claim]:
+    mean = sum(row["value"] for row in rows) / len(rows)
+    return [Claim("1", "values are <b>small</b>", f"{mean:.2f} on average", mean < 1)]
+
+
+def draw(rows: Rows) -> Figure:
+    from tidings.lab.figures import panels
+
+    figure, (axes,) = panels()
+    axes.plot([row["number"] for row in rows], [row["value"] for row in rows], "o")
+    return figure
+
+
+TOY = Experiment(
+    name="toy",
+    parts=("F8",),
+    title="A toy",
+    question="Does the frame work?",
+    paper="Nothing.",
+    here="Draws numbers.",
+    sweep=sweep,
+    columns={"draw": int, "value": float},
+    measure=measure,
+    claims=claims,
+    draw=draw,
+)
