@@ -46,7 +46,7 @@ def match_documents(
     def asked(numbers: Array, names: set[str]) -> Sequence[Mapping[str, Any]]:
         return [flat[number] for number in numbers.tolist()]
 
-    yield from segment.match_entries(rows, len(flat), asked, threads)
+    yield from segment.match_entries(rows, len(flat), asked, threads, nulls=True)
 
 
 def _leaves(events: list[dict[str, Any]], wanted: set[str]) -> Iterator[Leaf]:

@@ -188,19 +188,20 @@ class Segment:
         )
 
     def match_entries(
-        self, rows: Rows, count: int, events: EventsOf, threads: int = 1
+        self, rows: Rows, count: int, events: EventsOf, threads: int = 1, nulls: bool = False
     ) -> Iterator[Pairs]:
         """Row and number of the subscription of every match, in the order of rows.
 
         A bounded part at a time, since what is found may be a thousand times the events; a part
-        holds all of its rows. `events` gives those rows that Python has to be asked about.
+        holds all of its rows. `events` gives those rows that Python has to be asked about; `nulls`
+        says that they tell a null from what is absent, as columns do not.
         """
         runs = self._runs(count)
 
         def part(first: int) -> list[Pairs]:
             pairs, asked = self._match_rows(rows, runs, first, min(first + PART, count))
             if asked.size:
-                pairs = [self._answered_rows(pairs, asked.reshape(-1, 3), events)]
+                pairs = [self._answered_rows(pairs, asked.reshape(-1, 3), events, nulls)]
             if self.removals:
                 kept = ((pair, ~self.removed[pair[1]]) for pair in pairs)
                 pairs = [(pair[0][mask], pair[1][mask]) for pair, mask in kept]
@@ -247,7 +248,9 @@ class Segment:
             questions.append(asked[: 3 * asks].copy())
         return pairs, np.concatenate(questions)
 
-    def _answered_rows(self, pairs: list[Pairs], asked: Array, events: EventsOf) -> Pairs:
+    def _answered_rows(
+        self, pairs: list[Pairs], asked: Array, events: EventsOf, nulls: bool
+    ) -> Pairs:
         """The matches found, and those for which Python says yes as well."""
         nothing = np.zeros(0, np.int64)
         rows, numbers = (np.concatenate([nothing, *(p[at] for p in pairs)]) for at in (0, 1))
@@ -255,8 +258,8 @@ class Segment:
         known = np.isin(asked[:, 0] * np.int64(span) + asked[:, 1], rows * span + numbers)
         asked = asked[~known]
         questions = {q: self.plan.questions[q] for q in np.unique(asked[:, 2]).tolist()}
-        # What looks at no column (but for null, say) has one answer for all rows.
-        fixed = [q for q, question in questions.items() if not names_of((question,))]
+        # What looks at no column, but for nulls, has one answer for all rows.
+        fixed = [q for q, asks in questions.items() if not nulls and not names_of((asks,))]
         held = [q for q in fixed if self._check(q)({})]
         more = asked[np.isin(asked[:, 2], held)][:, :2].tolist()
         asked = asked[~np.isin(asked[:, 2], fixed)]
