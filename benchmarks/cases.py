@@ -168,6 +168,7 @@ def timed(
 ) -> Measurement:
     """Time a function of so many operations, of as many as fit into a repeat."""
     count, seconds = min(least, most), 0.0
+    fewest = count
     while True:
         start = time.perf_counter()
         run(count)
@@ -175,7 +176,7 @@ def timed(
         if count >= most or seconds > REPEAT_S / 20:
             break
         count = min(most, count * 4)
-    count = max(1, min(most, int(count * REPEAT_S / max(seconds, 1e-9))))
+    count = max(fewest, min(most, int(count * REPEAT_S / max(seconds, 1e-9))))
     gc.disable()
     try:
         return measure(case, count, lambda: run(count), repeats)
@@ -221,7 +222,7 @@ def measured(name: str, load: Load, wish: Wish, command: str) -> Line:
     matches = sum(len(matcher.match(event)) for event in events) / len(events)
     rows = load.batch.num_rows
     # A small batch costs more a row than a large one; slow matchers do not get far beyond it.
-    least = min(rows, 4_096 if isinstance(matcher, Table) else 4)
+    least = rows if isinstance(matcher, Table) else min(rows, 4)
     batch = load.batch
     joined = timed(
         "batch", lambda n: in_one_thread(matcher, batch.slice(0, n)), rows, wish.repeats, least
