@@ -341,7 +341,7 @@ def test_an_empty_table_is_saved(tmp_path: Path) -> None:
 
 def test_a_segment_is_saved_in_its_own_order(tmp_path: Path) -> None:
     table = Table({"a": "x = 1", "b": "x = 2"})
-    table._segments = (Segment.of([("b", parse("x = 2")), ("a", parse("x = 1"))]),)
+    table._segments = (Segment.of({"b": parse("x = 2"), "a": parse("x = 1")}),)
     table.save(tmp_path / "table")
     loaded = Table.load(tmp_path / "table")
     assert loaded.match({"x": 2}) == ["b"]

@@ -79,7 +79,7 @@ def readable(predicate: Predicate) -> bool:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_documents_and_columns_of_a_workload_find_the_same(name: str) -> None:
     workload = WORKLOADS[name](seed=3)
-    segment = Segment.of(list(workload.subscriptions(0, 400)))
+    segment = Segment.of(dict(workload.subscriptions(0, 400)))
     by_columns = list(segment.match_batch(workload.event_table(0, 5_000)))
     by_documents = list(match_documents(segment, workload.events(0, 5_000)))
     for found in (by_columns, by_documents):

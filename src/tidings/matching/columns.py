@@ -75,10 +75,17 @@ def leaves_of(batch: Batch, wanted: set[str]) -> Iterator[Leaf]:
     rows = np.arange(batch.num_rows)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name in wanted or name in prefixes:
-            array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-            if isinstance(array, pa.ChunkedArray):  # too long for one array
-                raise EventError(f"column {name!r}: more than 2 GiB of text; use smaller batches")
-            yield from _leaves(array, name, rows, wanted, prefixes)
+            yield from _leaves(_whole(column, name), name, rows, wanted, prefixes)
+
+
+def _whole(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    """A column as one array, which is no copy where it is one already."""
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):  # too long for one array
+        raise EventError(f"column {name!r}: more than 2 GiB of text; use smaller batches")
+    return array
 
 
 def _dots(name: str) -> Iterator[int]:
@@ -228,13 +235,14 @@ class _Columns:
 
     def rows(self) -> Rows:
         """All entries in the order of rows."""
-        rows = np.concatenate([*(part[0] for part in self.parts), np.zeros(0, np.int64)])
-        nothing = np.zeros((0, k.WIDTH), np.int32)
-        entries = np.concatenate([*(part[1] for part in self.parts), nothing])
         begins = np.zeros(self.count + 1, np.int64)
-        np.cumsum(np.bincount(rows, minlength=self.count), out=begins[1:])
-        ordered = np.empty_like(entries)
-        k.order_by_row(rows, begins, entries, ordered)
+        for rows, _ in self.parts:
+            k.count_rows(rows, begins)
+        np.cumsum(begins, out=begins)
+        ordered = np.empty((int(begins[-1]), k.WIDTH), np.int32)
+        at = begins[:-1].copy()
+        for rows, entries in self.parts:
+            k.order_by_row(rows, at, entries, ordered)
         data = np.concatenate([*self.data, np.zeros(0, np.uint8)])
         return Rows(begins * k.WIDTH, ordered.reshape(-1), data)
 

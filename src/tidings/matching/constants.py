@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.language.sets import TOP
+from tidings.matching import kernels as k
 
 Array = np.ndarray[Any, Any]
 
@@ -78,22 +79,19 @@ class Equalities(Constants):
 
     def rank(self) -> None:
         slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        coded = pa.array(self.taken, pa.large_string()).dictionary_encode()
-        self.dictionary = coded.dictionary
-        size = max(len(self.dictionary), 1)
-        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        slot_of = np.zeros(size, np.int64)
-        slot_of[codes] = slots
-        if (slot_of[codes] == slots).all():  # no text is asked for in two slots
-            self.codes = np.argsort(slot_of[: len(self.dictionary)], kind="stable")
-            self.slots = slot_of[self.codes]
-            place = np.empty(size, np.int64)
-            place[self.codes] = np.arange(self.codes.size)
-            self.number = place[codes]
-        else:
-            used, self.number = np.unique(slots * size + codes, return_inverse=True)
-            self.slots = used // size
-            self.codes = used % size
+        self.texts = pa.array(self.taken, pa.large_string())
+        _, offsets, data = self.texts.buffers()
+        begins = np.frombuffer(offsets, np.int64)[: len(self.texts) + 1] if self.taken else slots
+        held = np.frombuffer(data if data is not None else b"", np.uint8)
+        number = np.empty(slots.size, np.int64)
+        first = np.empty(slots.size, np.int64)  # of each distinct one where it was taken
+        first = first[: k.number_texts(slots, begins, held, k.table_for(slots.size), number, first)]
+        order = np.argsort(slots[first], kind="stable")
+        place = np.empty(order.size, np.int64)
+        place[order] = np.arange(order.size)
+        self.number = place[number]  # of each taken
+        self.first = first[order]
+        self.slots = slots[self.first]
 
 
 class Bounds(Constants):

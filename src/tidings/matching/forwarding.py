@@ -50,7 +50,7 @@ class ForwardingTable:
             compiled[interface] = parse(predicate) if isinstance(predicate, str) else predicate
         self.interfaces = list(compiled)
         self._numbers = {interface: number for number, interface in enumerate(compiled)}
-        self._segment = Segment.of(list(compiled.items()), absorb=True, statistics=statistics)
+        self._segment = Segment.of(compiled, absorb=True, statistics=statistics)
 
     def forward(self, event: EventLike, broadcast: Collection[Id] | None = None) -> list[Id]:
         """The interfaces whose predicate the event satisfies, among those of the broadcast."""

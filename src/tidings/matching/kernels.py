@@ -31,13 +31,13 @@ intrinsic: Any = extending.intrinsic
     NUMBER_BEGIN, NUMBER_LOW, NUMBER_PLACE,
     BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, SAMPLE_BEGIN, SAMPLE_KEY, PREFIX_LIST, PREFIX_PARENT,
     SLOT_TURNED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
-    ORDERED_BEGIN, ORDERED_KEY, ORDERED_RECORD, ORDERED_WORD,
+    ORDERED_BEGIN, ORDERED,
     SETTLED_BEGIN, SETTLED_KEY, SETTLED_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
     DENSE_SLOT, DENSE_CELL, DENSE_GROUP, DENSE_NEXT, DENSE_MASK, DENSE_BITS, DENSE_RECORD,
     ALWAYS, SECTIONS,
-) = range(45)  # fmt: skip
+) = range(43)  # fmt: skip
 HEADER: Final = 2 * SECTIONS
 
 # Types of values, as bits.
@@ -53,18 +53,23 @@ TYPE_SHIFT: Final = 22
 NEGATED: Final = 1 << 21
 SLOT_MASK: Final = (1 << 21) - 1
 
-# Ordered lists of a slot: numbers from below, from above; texts from below, from above.
+# Ordered lists of a slot: numbers from below, from above; texts from below, from above. What is
+# in one: its key; the subscription, or below zero where its record is (-1 - place); and the test
+# that is left, of a record the first. So most are decided without another look at memory.
 NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
+ORDERED_WIDTH: Final = 5
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
 FAR: Final = 4_096  # constants from which a search among them waits for memory
+NEAR: Final = 64  # texts whose places in a hash table are computed together
 AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
 CELLS: Final = 16  # into which the numbers of a dense slot are sorted
 DENSE_SLOTS: Final = 31  # as many as a mask has bits
 SEVERAL: Final = 1 << 30  # on a record's subscription: it may be met again, so mark it
+LONG: Final = 16  # subscriptions in a stretch that is worth being told of as one
 
 
 # An entry: so many numbers, one behind the other. `NUMBER` is the place of a number among numeric
@@ -121,8 +126,9 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 # looks at every argument of a call, at arrays for longest.
 (
     WHOLE, WHOLE_SIZE, HIGHS, HIGHS_SIZE, TEXTS, TEXTS_SIZE, WORK, WORK_SIZE, OUT, OUT_SIZE,
-    REMOVED, REMOVED_SIZE, SCRATCH, LIMIT, FOUND, ASKED, CONTEXT,
-) = range(17)  # fmt: skip
+    STRETCHES, STRETCHES_SIZE, REMOVED, REMOVED_SIZE, SCRATCH, LIMIT, FOUND, ASKED, STRETCHED,
+    CONTEXT,
+) = range(20)  # fmt: skip
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -249,6 +255,49 @@ def fill_table(table, begins, step, firsts, data):
             while table[at] >= 0:
                 at = (at + 1) & mask
             table[at] = number
+
+
+def table_for(entries):
+    """An empty hash table for so many entries: a power of two, at most two thirds full."""
+    size = 8
+    while size * 2 < entries * 3:
+        size *= 2
+    return np.full(size, -1, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def number_texts(slots, begins, data, table, number, first):
+    """Number texts, each with its slot, by when they occur first; how many differ.
+
+    Gives for each its number, and for each number the place where it occurs first. The places in
+    the hash table are computed some ahead, so that these reads do not wait for each other.
+    """
+    mask = table.size - 1
+    count = 0
+    near = np.empty(NEAR, np.int64)
+    for start in range(0, slots.size, NEAR):
+        end = min(start + NEAR, slots.size)
+        for i in range(start, end):
+            near[i - start] = hash_bytes(data, begins[i], begins[i + 1], slots[i]) & mask
+            prefetch(table, near[i - start])
+        for i in range(start, end):
+            at = near[i - start]
+            known = np.int64(table[at])
+            while known >= 0 and not (
+                slots[first[known]] == slots[i]
+                and same_bytes(
+                    data, begins[first[known]], begins[first[known] + 1],
+                    data, begins[i], begins[i + 1],
+                )
+            ):  # fmt: skip
+                at = (at + 1) & mask
+                known = np.int64(table[at])
+            if known < 0:
+                table[at] = count
+                first[count] = i
+                count += 1
+            number[i] = table[at]
+    return count
 
 
 @njit(cache=True, nogil=True)
@@ -545,42 +594,47 @@ def visit_records(begin, last, whole, texts, entries, data, work, epoch, out, fo
 
 
 @njit(cache=True, nogil=True)
-def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks):
-    """Go through the records of an ordered list up to a key."""
-    # What needs no further test is copied up to where the keys end.
-    first = item(whole, SETTLED_BEGIN, 4 * slot + which)
-    last = item(whole, SETTLED_BEGIN, 4 * slot + which + 1)
+def visit_settled(slot, which, query, whole, stretches, stretched, out, found):
+    """What needs no further test, up to a key: put out, or if it is long told of as a stretch."""
+    begin = item(whole, SETTLED_BEGIN, 4 * slot + which)
+    first, last = begin, item(whole, SETTLED_BEGIN, 4 * slot + which + 1)
     keys = whole[2 * SETTLED_KEY]
-    owners = whole[2 * SETTLED_OWNER]
-    begin = first
     while first < last:
         middle = (first + last) >> 1
         if whole[keys + middle] <= query:
             first = middle + 1
         else:
             last = middle
-    copy(whole, owners + begin, first - begin, out, found)
-    found += first - begin
-    # The others, of which most ask next for an attribute that is absent.
-    at = item(whole, ORDERED_BEGIN, 4 * slot + which)
-    end = item(whole, ORDERED_BEGIN, 4 * slot + which + 1)
-    keys = whole[2 * ORDERED_KEY]
-    words = whole[2 * ORDERED_WORD]
-    base = whole[2 * RECORDS]
-    records = whole[2 * ORDERED_RECORD]
-    while at < end and whole[keys + at] <= query:
-        if at + AHEAD < end:
-            word = whole[words + at + AHEAD]
-            if word < 0 or work[1 + 3 * word] == epoch:
-                prefetch(whole, np.int64(base + whole[records + at + AHEAD]))
-        word = whole[words + at]
-        place = base + item(whole, ORDERED_RECORD, at)
-        if (word < 0 or work[1 + 3 * word] == epoch) and not done(whole, place, work, epoch):
-            found, asks = check_record(
-                place, whole, texts, entries, data, work, epoch,
-                out, found, asks,
-            )  # fmt: skip
-        at += 1
+    if first - begin < LONG or stretches.size == 0:
+        copy(whole, whole[2 * SETTLED_OWNER] + begin, first - begin, out, found)
+        return found + first - begin, stretched
+    stretches[2 * stretched] = begin
+    stretches[2 * stretched + 1] = first
+    return found, stretched + 1
+
+
+@njit(cache=True, nogil=True)
+def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks):
+    """Go through an ordered list up to a key. Most ask next for an attribute that is absent."""
+    base = whole[2 * ORDERED]
+    at = base + ORDERED_WIDTH * item(whole, ORDERED_BEGIN, 4 * slot + which)
+    end = base + ORDERED_WIDTH * item(whole, ORDERED_BEGIN, 4 * slot + which + 1)
+    while at < end and whole[at] <= query:
+        word = whole[at + 2]
+        if word & NEGATED != 0 or work[1 + 3 * (word & SLOT_MASK)] == epoch:
+            owner = whole[at + 1]
+            if owner < 0:
+                place = whole[2 * RECORDS] - owner - 1
+                if not done(whole, place, work, epoch):
+                    found, asks = check_record(
+                        place, whole, texts, entries, data, work, epoch, out, found, asks
+                    )
+            elif passes(
+                word, whole[at + 3], whole[at + 4], whole, texts, entries, data, work, epoch
+            ):
+                out[found] = owner
+                found += 1
+        at += ORDERED_WIDTH
     return found, asks
 
 
@@ -870,12 +924,14 @@ def met(entries, begin, at, field):
 
 
 @njit(cache=True, nogil=True)
-def probe(first, last, whole, texts, entries, data, work, out, limit, candidates):
+def probe(first, last, whole, texts, entries, data, work, out, stretches, limit, candidates):
     """All subscriptions that the entries of one event satisfy.
 
-    Puts their numbers to the beginning of `out`, and to its end, backwards, the subscriptions and
-    questions that only Python can answer. Returns how many of each. Ends as soon as so many are
-    found as there can be. `candidates` are filters held in cells that are left to check.
+    Puts their numbers to the beginning of `out`, but for long stretches of settled ones, of which
+    begin and end go to `stretches` if that has room; and to the end of `out`, backwards, the
+    subscriptions and questions that only Python can answer. Returns how many of each. Ends as soon
+    as so many are found as there can be. `candidates` are filters held in cells that are left to
+    check.
     """
     work[0] += 1
     epoch = work[0]
@@ -890,6 +946,7 @@ def probe(first, last, whole, texts, entries, data, work, out, limit, candidates
         work[place + 2] = at
     found = 0
     asks = 0
+    stretched = 0
     found, asks = visit(
         whole[2 * ALWAYS], whole, texts, entries, data, work, epoch, out, found, asks
     )
@@ -956,28 +1013,23 @@ def probe(first, last, whole, texts, entries, data, work, out, limit, candidates
                             whole, texts, entries, data, work, epoch, out, found, asks,
                         )  # fmt: skip
             at += WIDTH
-        if (
-            whole[ordered + 4 * slot] < whole[ordered + 4 * slot + 4]
-            or whole[settled + 4 * slot] < whole[settled + 4 * slot + 4]
-        ):
-            if most_number >= 0:
+        for which in range(4):
+            present = most_number if which < TEXT_LOW_LIST else most_text
+            if present < 0:
+                continue
+            if which & 1:
+                query = -(least_number if which < TEXT_LOW_LIST else least_text)
+            else:
+                query = present
+            place = 4 * slot + which
+            if whole[settled + place] < whole[settled + place + 1]:
+                found, stretched = visit_settled(
+                    slot, which, query, whole, stretches, stretched, out, found
+                )
+            if whole[ordered + place] < whole[ordered + place + 1]:
                 found, asks = visit_ordered(
-                    slot, NUMBER_LOW_LIST, most_number, whole, texts, entries, data, work,
-                    epoch, out, found, asks,
-                )  # fmt: skip
-                found, asks = visit_ordered(
-                    slot, NUMBER_HIGH_LIST, -least_number, whole, texts, entries, data, work,
-                    epoch, out, found, asks,
-                )  # fmt: skip
-            if most_text >= 0:
-                found, asks = visit_ordered(
-                    slot, TEXT_LOW_LIST, most_text, whole, texts, entries, data, work,
-                    epoch, out, found, asks,
-                )  # fmt: skip
-                found, asks = visit_ordered(
-                    slot, TEXT_HIGH_LIST, -least_text, whole, texts, entries, data, work,
-                    epoch, out, found, asks,
-                )  # fmt: skip
+                    slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks
+                )
     base = whole[2 * RECORDS]
     for i in range(candidates.size if found < limit else 0):
         record = item(whole, DENSE_RECORD, candidates[i])
@@ -985,7 +1037,19 @@ def probe(first, last, whole, texts, entries, data, work, out, limit, candidates
             found, asks = check_record(
                 base + record, whole, texts, entries, data, work, epoch, out, found, asks
             )
-    return found, asks
+    return found, asks, stretched
+
+
+@njit(cache=True, nogil=True)
+def unroll(whole, stretches, stretched, out, found):
+    """Put out the subscriptions of stretches one by one."""
+    owners = whole[2 * SETTLED_OWNER]
+    for i in range(stretched):
+        begin = stretches[2 * i]
+        count = stretches[2 * i + 1] - begin
+        copy(whole, owners + begin, count, out, found)
+        found += count
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -1264,22 +1328,22 @@ def match_event(context, data):
     """One event in MessagePack: how many subscriptions, or `NOT_FLAT`.
 
     Where some are left to ask about, it is that number below -1, and how many stands in the
-    context. The work array holds the scratch,
-    then room for the candidates of cells, and behind it room for an entry for each byte of the
-    event. Keeps the GIL: it is over before another thread could have used it.
+    context. So does the number of stretches to be put behind what is found. The work array holds
+    the scratch, then room for the candidates of cells, and behind it room for an entry for each
+    byte of the event. Keeps the GIL: it is over before another thread could have used it.
     """
-    return match_encoded(context, data)
+    return match_encoded(context, data, True)
 
 
 @njit(cache=True, nogil=True)
 def match_long_event(context, data):
     """The same without the GIL, for plans that take long."""
-    return match_encoded(context, data)
+    return match_encoded(context, data, True)
 
 
 @njit(cache=True, nogil=True)
-def match_encoded(context, data):
-    """What `match_event` does."""
+def match_encoded(context, data, stretching):
+    """What `match_event` does; without `stretching` it leaves no stretches."""
     whole = numbers_at(context, WHOLE)
     work = numbers_at(context, WORK)
     out = numbers_at(context, OUT)
@@ -1299,11 +1363,18 @@ def match_encoded(context, data):
         count = scan_dense(whole, dense[0], dense[1], several, candidates)
     if work[0] == LAST_EVENT:
         work[:scratch] = 0
-    found, asks = probe(
-        0, end, whole, texts, entries, data, work, out, context[LIMIT], candidates[:count]
-    )
+    stretches = numbers_at(context, STRETCHES)
+    found, asks, stretched = probe(
+        0, end, whole, texts, entries, data, work, out, stretches, context[LIMIT],
+        candidates[:count],
+    )  # fmt: skip
     removed = carray(pointer_to(context[REMOVED]), (context[REMOVED_SIZE],), np.uint8)
-    if removed[removed.size - 1]:  # some are
+    some_removed = removed[removed.size - 1] != 0
+    if some_removed or asks or not stretching:
+        found = unroll(whole, stretches, stretched, out, found)
+        stretched = 0
+    context[STRETCHED] = stretched
+    if some_removed:
         kept = 0
         for i in range(found):
             out[kept] = out[i]
@@ -1323,7 +1394,7 @@ def match_segments(contexts, data):
     """
     total = 0
     for i in range(contexts.shape[0]):
-        found = match_encoded(contexts[i], data)
+        found = match_encoded(contexts[i], data, False)
         if found < 0:
             return -1
         contexts[i, FOUND] = found
@@ -1361,6 +1432,15 @@ def order_by_event(events, numbers, ordered, starts):
 
 
 @njit(cache=True, nogil=True)
+def longest(begins):
+    """The length of the longest of successive parts."""
+    most = 0
+    for i in range(begins.size - 1):
+        most = max(most, begins[i + 1] - begins[i])
+    return most
+
+
+@njit(cache=True, nogil=True)
 def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked):
     """Rows of a batch until the last or until there may be no room for another.
 
@@ -1371,6 +1451,7 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
     whole = numbers_at(context, WHOLE)
     work = numbers_at(context, WORK)
     one = numbers_at(context, OUT)  # has the room that a single event needs
+    stretches = np.empty(4 * longest(begins) // WIDTH, np.int32)
     texts = carray(pointer_to(context[TEXTS]), (context[TEXTS_SIZE],), np.uint8)
     limit = context[LIMIT]
     scratch = context[SCRATCH]
@@ -1406,25 +1487,33 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
             bring_near(begins[row + AHEAD], begins[row + AHEAD + 1], whole, entries, True)
         if work[0] == LAST_EVENT:
             work[:scratch] = 0
-        here, more = probe(
-            begins[row], begins[row + 1], whole, texts, entries, data, work, one, limit, candidates
-        )
+        here, more, stretched = probe(
+            begins[row], begins[row + 1], whole, texts, entries, data, work, one, stretches, limit,
+            candidates,
+        )  # fmt: skip
         copy(one, 0, here, out, found)
-        fill(rows, found, here, row)
+        end = unroll(whole, stretches, stretched, out, found + here)
+        fill(rows, found, end - found, row)
         for i in range(more):
             asked[3 * asks] = row
             asked[3 * asks + 1] = one[one.size - 1 - 2 * i]
             asked[3 * asks + 2] = one[one.size - 2 - 2 * i]
             asks += 1
-        found += here
+        found = end
         row += 1
     return row, found, asks
 
 
 @njit(cache=True, nogil=True)
-def order_by_row(rows, begins, entries, ordered):
-    """Put entries so that those of a row are together and keep their order."""
-    at = begins[:-1].copy()
+def count_rows(rows, counts):
+    """Count the entries of each row, at the place behind it."""
+    for entry in range(rows.size):
+        counts[rows[entry] + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def order_by_row(rows, at, entries, ordered):
+    """Put entries where those of their rows go on, which is written on."""
     for entry in range(rows.size):
         place = at[rows[entry]]
         at[rows[entry]] += 1

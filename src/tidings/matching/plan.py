@@ -12,6 +12,7 @@ Everything here is done on whole columns at once: a million filters take seconds
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -162,14 +163,15 @@ class _Build:
     ) -> _Build:
         """Begin with filters."""
         sizes = np.fromiter(map(len, filters), np.int64, len(filters))
-        flat = list(chain.from_iterable(filters))
+        flat = chain.from_iterable(filters)
         build = cls(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
         if statistics is not None:
-            build.shares = np.fromiter(map(statistics.share, flat), np.float64, len(flat))
+            shares = map(statistics.share, chain.from_iterable(filters))
+            build.shares = np.fromiter(shares, np.float64, build.count)
         return build
 
-    def __init__(self, flat: list[Constraint], filter_of: Array, filters: int) -> None:
-        self.count = len(flat)
+    def __init__(self, flat: Iterable[Constraint], filter_of: Array, filters: int) -> None:
+        self.count = filter_of.size
         self.filters = filters
         self.tests = Tests(self.count)
         self.tests.filter[:] = filter_of
@@ -178,8 +180,8 @@ class _Build:
         self.slots: dict[str, int] = {}
         self.folded: dict[str, str] = {}
         self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
-        names, operators, types, negated, operands = zip(*flat, strict=True) if flat else ((),) * 5
-        self.operands = np.fromiter(operands, object, self.count)
+        fields = np.fromiter(chain.from_iterable(flat), object, 5 * self.count)
+        names, operators, types, negated, self.operands = fields.reshape(-1, 5).T.copy()
         self.tests.negated[:] = negated
         self.name_codes, self.names = _coded(names)
         operator_codes, distinct_operators = _coded(operators)
@@ -460,7 +462,8 @@ class _Build:
         kept, total = self._remaining(filed, ask_of, lists.dense.filters)
         lists.by_order((total == 0) & ~several)
         records, begins, places = self._records(owners, several, lists, ask_of, kept, total)
-        sections = self._sections(lists, begins, records, places, owners)
+        ordered = self._ordered_tests(lists, owners, records, places, kept)
+        sections = self._sections(lists, begins, records, places, owners, ordered)
         whole = _pack(sections)
         # Read only, as when they are mapped from a file: to Numba these are other types.
         whole.flags.writeable = False
@@ -596,6 +599,9 @@ class _Build:
         length = 2 + 3 * total
         length[lists.settled] = 0  # these need no record
         length[lists.absorbed] = 0
+        alone = (total == 1) & ~several  # in an ordered list the only test stands with the key
+        alone[list(ask_of)] = False
+        length[lists.in_order[alone[lists.in_order]]] = 0
         # Items: filters, then links to filters that are filed in several lists.
         item_list = np.concatenate((lists.of_filter, lists.link_list))
         rank = np.where(bare & ~lists.stored, 0, 1)
@@ -624,13 +630,7 @@ class _Build:
         which = which[np.argsort(by_rarity + frequency[tests.slot[which]], kind="stable")]
         number = count_within(tests.filter[which])
         at = places[tests.filter[which]] + 2 + 3 * number
-        word = (
-            tests.kind[which] << k.KIND_SHIFT
-            | tests.types[which] << k.TYPE_SHIFT
-            | np.where(tests.negated[which], k.NEGATED, 0)
-            | tests.slot[which]
-        )
-        records[at], records[at + 1], records[at + 2] = word, tests.low[which], tests.high[which]
+        records[at], records[at + 1], records[at + 2] = self._words(which)
         for filter, question in ask_of.items():
             if lists.absorbed[filter]:
                 continue
@@ -638,19 +638,57 @@ class _Build:
             records[at_ask] = k.ASK << k.KIND_SHIFT
             records[at_ask + 1] = question
         records[place[self.filters :]] = -places[lists.link_filter] - 1
+        places[~full] = -1
         return records, begins, places
 
+    def _words(self, which: Array) -> tuple[Array, Array, Array]:
+        """Tests as the kernels have them: a word, and two numbers."""
+        tests = self.tests
+        word = (
+            tests.kind[which] << k.KIND_SHIFT
+            | tests.types[which] << k.TYPE_SHIFT
+            | np.where(tests.negated[which], k.NEGATED, 0)
+            | tests.slot[which]
+        )
+        return word, tests.low[which], tests.high[which]
+
+    def _ordered_tests(
+        self, lists: Lists, owners: Array, records: Array, places: Array, kept: Array
+    ) -> Array:
+        """What is in ordered lists: keys with the only test that is left, or the first."""
+        place = places[lists.in_order]
+        alone = place < 0  # without a record
+        found = np.zeros((place.size, k.ORDERED_WIDTH), np.int64)
+        found[:, 0] = lists.order_keys
+        found[:, 1] = np.where(alone, owners[lists.in_order], -1 - place)
+        only = np.full(self.filters, -1, np.int64)
+        which = np.flatnonzero(kept)
+        only[self.tests.filter[which]] = which
+        found[alone, 2:] = np.column_stack(self._words(only[lists.in_order[alone]]))
+        # Of the others the first word; where nothing has to be present, one that says so.
+        place = place[~alone]
+        has = records[place + 1] > 0
+        word = np.where(has, records[np.where(has, place + 2, 0)], k.NEGATED)
+        found[~alone, 2] = np.where(word >> k.KIND_SHIFT == k.ASK, k.NEGATED, word)
+        return found.reshape(-1)
+
     def _sections(
-        self, lists: Lists, begins: Array, records: Array, places: Array, owners: Array
+        self,
+        lists: Lists,
+        begins: Array,
+        records: Array,
+        places: Array,
+        owners: Array,
+        ordered: Array,
     ) -> dict[int, Array]:
         """All sections of the plan's whole numbers."""
         slots = len(self.slots)
         names = list(self.slots)
         name_begins = self._put(name.encode() for name in names)
-        name_table = _table(slots)
+        name_table = k.table_for(slots)
         name_firsts = np.asarray([0, slots], Whole)
-        text_begins = self._put_texts(self.equal.dictionary.take(pa.array(self.equal.codes)))
-        text_table = _table(self.equal.slots.size)
+        text_begins = self._put_texts(self.equal.texts.take(pa.array(self.equal.first)))
+        text_table = k.table_for(self.equal.slots.size)
         text_places = np.column_stack((text_begins, begins[lists.by_text])).reshape(-1)
         bound_begins = self._put(self.bounds.encoded())
         pattern_begins = self._put(self.patterns.encoded())
@@ -659,7 +697,7 @@ class _Build:
         k.fill_table(name_table, name_begins, 1, name_firsts, blob)
         k.fill_table(text_table, text_begins, 1, text_firsts, blob)
         gram_slots, grams, gram_lists = lists.grams
-        gram_table = _table(grams.size)
+        gram_table = k.table_for(grams.size)
         k.fill_grams(gram_table, gram_slots.astype(Whole), grams.astype(Whole))
         inner, prefix_list, prefix_parent = lists.prefixes
         turned = np.full(slots, -1, Whole)
@@ -689,9 +727,7 @@ class _Build:
             k.SLOT_TRUE: lists.by_true,
             k.SLOT_GRAMS: np.isin(np.arange(slots), gram_slots),
             k.ORDERED_BEGIN: lists.order_begins,
-            k.ORDERED_KEY: lists.order_keys,
-            k.ORDERED_RECORD: places[lists.in_order],
-            k.ORDERED_WORD: _first_slots(records, places[lists.in_order]),
+            k.ORDERED: ordered,
             k.SETTLED_BEGIN: lists.settled_begins,
             k.SETTLED_KEY: lists.settled_keys,
             k.SETTLED_OWNER: owners[lists.settled],
@@ -743,18 +779,19 @@ class _Build:
         return np.asarray(begins, Whole)
 
 
-def _first_slots(records: Array, places: Array) -> Array:
-    """The slot that the first test of a record needs to be present, or -1."""
-    has = records[places + 1] > 0
-    word = np.where(has, records[np.where(has, places + 2, 0)], -1)
-    free = (word & k.NEGATED != 0) | (word >> k.KIND_SHIFT == k.ASK) | ~has
-    return np.where(free, -1, word & k.SLOT_MASK)
+def _coded(values: Array) -> tuple[Array, list[str]]:
+    """Which of the distinct texts each is, and these.
 
-
-def _coded(values: Sequence[str]) -> tuple[Array, list[str]]:
-    """Which of the distinct texts each is, and these."""
-    coded = pa.array(values, pa.large_string()).dictionary_encode()
-    return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+    Equal ones are mostly one object, so objects are told apart first: by where they are.
+    """
+    held = (ctypes.c_int64 * values.size).from_address(values.ctypes.data)
+    found = pa.array(np.array(held, copy=False)).dictionary_encode()
+    codes = found.indices.to_numpy(zero_copy_only=False)
+    place = np.zeros(len(found.dictionary), np.int64)
+    place[codes] = np.arange(values.size)
+    distinct: dict[str, int] = {}
+    numbers = [distinct.setdefault(text, len(distinct)) for text in values[place].tolist()]
+    return np.array(numbers, np.int64)[codes], list(distinct)
 
 
 def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
@@ -766,14 +803,6 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
         return [tuple(derive(text) for text in operand) for operand in operands]
     made = {text: derive(text) for text in set(operands)}
     return [made[text] for text in operands]
-
-
-def _table(entries: int) -> Array:
-    """An empty hash table for so many entries: a power of two, at most two thirds full."""
-    size = 8
-    while size * 2 < entries * 3:
-        size *= 2
-    return np.full(size, -1, Whole)
 
 
 def _pack(sections: dict[int, Array]) -> Array:

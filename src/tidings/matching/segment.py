@@ -36,6 +36,7 @@ Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
 EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, for names
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
+SETTLED_HELD: Final = 1 << 18  # ids of settled filters kept as Python's objects, at most
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
 
@@ -55,6 +56,9 @@ class Segment:
         self._checks: list[Any] = [None] * len(plan.questions)
         self._local = Arrays()
         self._match = k.match_long_event if plan.cells else k.match_event
+        # Ids of settled filters in their order, made with the first match, if not too many.
+        self.stretching = 0 < k.section(plan.whole, k.SETTLED_OWNER).size <= SETTLED_HELD
+        self._settled: list[Id] | None = None
         self._id_arrays: dict[bool, pa.Array] = {}
         self._asked_runs: Array | None = None  # made with the first large batch
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
@@ -62,14 +66,13 @@ class Segment:
     @classmethod
     def of(
         cls,
-        subscriptions: list[tuple[Id, Predicate]],
+        subscriptions: Mapping[Id, Predicate],
         absorb: bool = False,
         statistics: Statistics | None = None,
     ) -> Segment:
         """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
-        ids = [id for id, _ in subscriptions]
-        predicates = [predicate for _, predicate in subscriptions]
-        return cls(ids, _compile(predicates, absorb, statistics))
+        predicates = list(subscriptions.values())
+        return cls(list(subscriptions), _compile(predicates, absorb, statistics))
 
     def __len__(self) -> int:
         return len(self.ids) - self.removals
@@ -128,6 +131,13 @@ class Segment:
         found = self._match(held.context, data)
         if found >= 0:
             numbers = held.out[:found]
+            if self.stretching:
+                stretches = held.stretches[: 2 * held.context[k.STRETCHED]]
+                if not shut:
+                    return self._with_settled(self.ids_of(numbers), stretches.tolist())
+                owners = k.section(plan.whole, k.SETTLED_OWNER)
+                parts = [owners[a:b] for a, b in stretches.reshape(-1, 2).tolist()]
+                numbers = np.concatenate((numbers, *parts))
         elif found == k.NOT_FLAT:
             return self.match(Event(event), shut)
         else:
@@ -139,6 +149,15 @@ class Segment:
         if shut:
             numbers = numbers[~np.isin(numbers, list(shut))]
         return self.ids_of(numbers)
+
+    def _with_settled(self, ids: list[Id], stretches: list[int]) -> list[Id]:
+        """The ids and those of stretches: objects that are there need not be made."""
+        if self._settled is None:
+            self._settled = self.ids_of(k.section(self.plan.whole, k.SETTLED_OWNER))
+        settled = self._settled
+        for at in range(0, len(stretches), 2):
+            ids += settled[stretches[at] : stretches[at + 1]]
+        return ids
 
     def ids_of(self, numbers: Array) -> list[Id]:
         """The ids with these numbers."""
@@ -235,9 +254,11 @@ class Segment:
         pairs: list[Pairs] = []
         questions: list[Array] = [np.zeros(0, np.int32)]
         while first < last:
-            # Written once, to memory that the answer keeps: it may be most of the work.
-            out = np.empty(OUTPUT + plan.room, np.int64)
-            at = np.empty(OUTPUT + plan.room, np.int64)
+            # Written once, to memory that the answer keeps: it may be most of the work. Arrow
+            # hands memory out again that it has got back; memory new to a process costs most.
+            out, at = (
+                np.frombuffer(pa.allocate_buffer(8 * (OUTPUT + plan.room)), np.int64) for _ in "12"
+            )
             first, found, asks = k.match_rows(
                 held.context, first, last, *rows, runs, out, at, asked
             )
@@ -292,8 +313,12 @@ class Arrays(threading.local):
         self.size = max(size, 1024)
         self.work = np.zeros(plan.scratch + plan.cells + 64 + k.WIDTH * self.size, np.int32)
         self.out = np.zeros(plan.room, np.int32)
+        # Of each value two stretches, each of two numbers.
+        self.stretches = np.zeros(4 * self.size if segment.stretching else 0, np.int32)
         context = np.zeros(k.CONTEXT, np.int64)
-        arrays = (plan.whole, plan.highs, plan.texts, self.work, self.out, segment.removed)
+        arrays = (
+            plan.whole, plan.highs, plan.texts, self.work, self.out, self.stretches, segment.removed
+        )  # fmt: skip
         context[: k.SCRATCH : 2] = [array.ctypes.data for array in arrays]
         context[1 : k.SCRATCH : 2] = [array.size for array in arrays]
         context[k.SCRATCH] = plan.scratch

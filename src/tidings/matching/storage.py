@@ -383,7 +383,7 @@ def _read(folder: Path, shown: Path, verify: bool) -> tuple[Segment, StoredPredi
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise TableFileError(f"{shown}: {SUBSCRIPTIONS} is damaged ({error})") from None
     if not own:
-        return Segment.of(list(predicates.items())), predicates
+        return Segment.of(predicates), predicates
     arrays = {name: _map(folder / f"{name}.npy", shown) for name in manifest.arrays}
     try:
         compiled = Plan(

@@ -70,7 +70,7 @@ class Table:
         self._fresh: tuple[_Fresh, ...] = (_Fresh(),)
         self._reader = _Reader()
         if self._predicates:
-            self._segments = (self._segment(list(self._predicates.items())),)
+            self._segments = (self._segment(self._predicates),)
 
     # Subscriptions
 
@@ -191,7 +191,7 @@ class Table:
 
     # Compiling in the background
 
-    def _segment(self, subscriptions: list[tuple[Id, Predicate]]) -> Segment:
+    def _segment(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
         return Segment.of(subscriptions, statistics=self._statistics)
 
     def _compile_if_due(self) -> None:
@@ -217,9 +217,9 @@ class Table:
     def _compile(self, frozen: _Fresh, merged: list[Segment]) -> None:
         """Compile frozen subscriptions and those of some segments into one, and put it in place."""
         with self._lock:
-            current = list(frozen.predicates.items())
+            current = dict(frozen.predicates)
             for segment in merged:
-                current += [(id, self._predicates[id]) for id in segment.held()]
+                current.update((id, self._predicates[id]) for id in segment.held())
         new = self._segment(current)
         with self._lock:
             for id in self._changed:
@@ -241,7 +241,7 @@ class Table:
             self.wait()
             with self._lock:
                 if self._compiling is None:  # none has begun since
-                    self._segments = (self._segment(list(self._predicates.items())),)
+                    self._segments = (self._segment(self._predicates),)
                     self._fresh = (_Fresh(),)
                     return
 
@@ -378,7 +378,7 @@ class _Fresh:
     def segment(self) -> Segment:
         """What is here, compiled, for a batch; kept until something changes."""
         if self._segment is None:
-            self._segment = Segment.of(list(self.predicates.items()))
+            self._segment = Segment.of(self.predicates)
         return self._segment
 
 
