@@ -55,7 +55,8 @@ SLOT_MASK: Final = (1 << 21) - 1
 
 # Ordered lists of a slot: numbers from below, from above; texts from below, from above. What is
 # in one: its key; the subscription, or below zero where its record is (-1 - place); and the test
-# that is left, of a record the first. So most are decided without another look at memory.
+# that is left, of a record the first. So most are decided without another look at memory. `NEGATED`
+# alone is a test that all pass.
 NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
 ORDERED_WIDTH: Final = 5
 
@@ -63,6 +64,7 @@ NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
 FAR: Final = 4_096  # constants from which a search among them waits for memory
 NEAR: Final = 64  # texts whose places in a hash table are computed together
+STEPS: Final = 3  # in which that is done
 AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
@@ -619,6 +621,7 @@ def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, 
     base = whole[2 * ORDERED]
     at = base + ORDERED_WIDTH * item(whole, ORDERED_BEGIN, 4 * slot + which)
     end = base + ORDERED_WIDTH * item(whole, ORDERED_BEGIN, 4 * slot + which + 1)
+    seen = seen_place(whole)
     while at < end and whole[at] <= query:
         word = whole[at + 2]
         if word & NEGATED != 0 or work[1 + 3 * (word & SLOT_MASK)] == epoch:
@@ -629,11 +632,16 @@ def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, 
                     found, asks = check_record(
                         place, whole, texts, entries, data, work, epoch, out, found, asks
                     )
-            elif passes(
-                word, whole[at + 3], whole[at + 4], whole, texts, entries, data, work, epoch
-            ):
-                out[found] = owner
-                found += 1
+            else:
+                several = owner & SEVERAL != 0
+                owner &= ~SEVERAL
+                if not (several and work[seen + owner] == epoch) and passes(
+                    word, whole[at + 3], whole[at + 4], whole, texts, entries, data, work, epoch
+                ):
+                    if several:
+                        work[seen + owner] = epoch
+                    out[found] = owner
+                    found += 1
         at += ORDERED_WIDTH
     return found, asks
 
@@ -905,6 +913,59 @@ def scan_block(bits, runs, size, events, numbers):
                     numbers[count] = place
                     count += 1
     return count
+
+
+@njit(cache=True, nogil=True)
+def bring_near(at, end, whole, entries, step):
+    """Have brought near what `probe` will read, step by step: each needs what the last one read."""
+    records = whole[2 * RECORDS]
+    numbered = whole[2 * NUMBER_PLACE] < whole[2 * NUMBER_PLACE + 1]
+    while at < end:
+        slot = entries[at + SLOT]
+        which = NUMBER_LOW_LIST
+        if entries[at + KIND] == TEXT:
+            which = TEXT_LOW_LIST
+            number = entries[at + TEXT_NUMBER]
+            if number >= 0:
+                bring_place(whole, whole[2 * TEXT_PLACE] + 2 * number + 1, records, step)
+            bound = entries[at + BOUND]
+            if bound >= 0:
+                inner = whole[2 * BOUND_INNER] + 2 * item(whole, BOUND_BEGIN, slot) + slot + bound
+                if step == 0:
+                    prefetch(whole, np.int64(inner))
+                elif whole[inner] >= 0:
+                    place = whole[2 * PREFIX_LIST] + whole[inner]
+                    if step == 1:
+                        prefetch(whole, np.int64(place))
+                        prefetch(whole, np.int64(whole[2 * PREFIX_PARENT] + whole[inner]))
+                    else:
+                        prefetch(whole, np.int64(whole[2 * LIST_BEGIN] + whole[place]))
+        elif entries[at + KIND] != BOOLEAN and entries[at + NUMBER] & 1 and numbered:
+            constant = item(whole, NUMBER_BEGIN, slot) + (entries[at + NUMBER] >> 1)
+            bring_place(whole, whole[2 * NUMBER_PLACE] + constant, records, step)
+        ordered = whole[2 * ORDERED_BEGIN] + 4 * slot + which
+        settled = whole[2 * SETTLED_BEGIN] + 4 * slot + which
+        if step == 0:
+            prefetch(whole, np.int64(ordered))
+            prefetch(whole, np.int64(settled))
+        elif step == 1:
+            for i in range(2):
+                begin = whole[ordered + i]
+                if begin < whole[ordered + i + 1]:
+                    prefetch(whole, np.int64(whole[2 * ORDERED] + ORDERED_WIDTH * begin))
+                first, last = whole[settled + i], whole[settled + i + 1]
+                if first < last:
+                    prefetch(whole, np.int64(whole[2 * SETTLED_KEY] + ((first + last) >> 1)))
+        at += WIDTH
+
+
+@njit(cache=True, nogil=True, inline="always")
+def bring_place(whole, place, records, step):
+    """Have brought near a place of records, or then the records."""
+    if step == 0:
+        prefetch(whole, np.int64(place))
+    elif step == 1:
+        prefetch(whole, np.int64(records + whole[place]))
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -1403,21 +1464,6 @@ def match_segments(contexts, data):
 
 
 @njit(cache=True, nogil=True)
-def bring_near(at, end, whole, entries, records):
-    """Have brought near where the lists of a coming row's texts are, or then the lists."""
-    places = whole[2 * TEXT_PLACE]
-    base = whole[2 * RECORDS]
-    while at < end:
-        if entries[at + KIND] == TEXT and entries[at + TEXT_NUMBER] >= 0:
-            place = places + 2 * entries[at + TEXT_NUMBER] + 1
-            if records:
-                prefetch(whole, base + whole[place])
-            else:
-                prefetch(whole, place)
-        at += WIDTH
-
-
-@njit(cache=True, nogil=True)
 def order_by_event(events, numbers, ordered, starts):
     """Put candidates so that those of an event are together, and where those of each begin."""
     starts[:] = 0
@@ -1481,10 +1527,10 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
         elif cells:
             several = dense_rows(begins[row], begins[row + 1], whole, entries, dense[0], dense[1])
             candidates = own[: scan_dense(whole, dense[0], dense[1], several, own)]
-        if row + 2 * AHEAD < last:
-            later = row + 2 * AHEAD
-            bring_near(begins[later], begins[later + 1], whole, entries, False)
-            bring_near(begins[row + AHEAD], begins[row + AHEAD + 1], whole, entries, True)
+        for step in range(STEPS):
+            later = row + AHEAD * (STEPS - step)
+            if later < last:
+                bring_near(begins[later], begins[later + 1], whole, entries, step)
         if work[0] == LAST_EVENT:
             work[:scratch] = 0
         here, more, stretched = probe(

@@ -180,17 +180,19 @@ class _Build:
         self.slots: dict[str, int] = {}
         self.folded: dict[str, str] = {}
         self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
-        fields = np.fromiter(chain.from_iterable(flat), object, 5 * self.count)
-        names, operators, types, negated, self.operands = fields.reshape(-1, 5).T.copy()
-        self.tests.negated[:] = negated
-        self.name_codes, self.names = _coded(names)
-        operator_codes, distinct_operators = _coded(operators)
-        type_codes, distinct_types = _coded(types)
+        fields = np.fromiter(chain.from_iterable(flat), object, 5 * self.count).reshape(-1, 5)
+        self.tests.negated[:] = fields[:, 3]
+        self.operands = fields[:, 4]
+        # Where the objects are tells them apart quickly: equal texts are mostly one object.
+        places = np.array((ctypes.c_int64 * fields.size).from_address(fields.ctypes.data))
+        (self.name_codes, self.names), (operator_codes, operators), (type_codes, types) = (
+            _coded(fields[:, column], places[column::5]) for column in range(3)
+        )
         self.groups: dict[tuple[str, str], Array] = {}  # of an operator and a type: the tests
-        for operator, kind in product(range(len(distinct_operators)), range(len(distinct_types))):
+        for operator, kind in product(range(len(operators)), range(len(types))):
             at = np.flatnonzero((operator_codes == operator) & (type_codes == kind))
             if at.size:
-                self.groups[distinct_operators[operator], distinct_types[kind]] = at
+                self.groups[operators[operator], types[kind]] = at
         self.asked: list[Array] = []  # tests that are questions
         self.shares: Array | None = None  # of events that satisfy each constraint, if known
         self._name_slots()
@@ -462,7 +464,8 @@ class _Build:
         kept, total = self._remaining(filed, ask_of, lists.dense.filters)
         lists.by_order((total == 0) & ~several)
         records, begins, places = self._records(owners, several, lists, ask_of, kept, total)
-        ordered = self._ordered_tests(lists, owners, records, places, kept)
+        marked = owners | np.where(several, k.SEVERAL, 0)
+        ordered = self._ordered_tests(lists, marked, records, places, kept)
         sections = self._sections(lists, begins, records, places, owners, ordered)
         whole = _pack(sections)
         # Read only, as when they are mapped from a file: to Numba these are other types.
@@ -599,7 +602,7 @@ class _Build:
         length = 2 + 3 * total
         length[lists.settled] = 0  # these need no record
         length[lists.absorbed] = 0
-        alone = (total == 1) & ~several  # in an ordered list the only test stands with the key
+        alone = total <= 1  # in an ordered list the only test stands with the key
         alone[list(ask_of)] = False
         length[lists.in_order[alone[lists.in_order]]] = 0
         # Items: filters, then links to filters that are filed in several lists.
@@ -664,7 +667,9 @@ class _Build:
         only = np.full(self.filters, -1, np.int64)
         which = np.flatnonzero(kept)
         only[self.tests.filter[which]] = which
-        found[alone, 2:] = np.column_stack(self._words(only[lists.in_order[alone]]))
+        test = np.where(alone, only[lists.in_order], -1)
+        found[test >= 0, 2:] = np.column_stack(self._words(test[test >= 0]))
+        found[test < 0, 2] = k.NEGATED
         # Of the others the first word; where nothing has to be present, one that says so.
         place = place[~alone]
         has = records[place + 1] > 0
@@ -779,13 +784,9 @@ class _Build:
         return np.asarray(begins, Whole)
 
 
-def _coded(values: Array) -> tuple[Array, list[str]]:
-    """Which of the distinct texts each is, and these.
-
-    Equal ones are mostly one object, so objects are told apart first: by where they are.
-    """
-    held = (ctypes.c_int64 * values.size).from_address(values.ctypes.data)
-    found = pa.array(np.array(held, copy=False)).dictionary_encode()
+def _coded(values: Array, objects: Array) -> tuple[Array, list[str]]:
+    """Which of the distinct texts each is, and these; `objects` tells which object each is."""
+    found = pa.array(np.ascontiguousarray(objects)).dictionary_encode()
     codes = found.indices.to_numpy(zero_copy_only=False)
     place = np.zeros(len(found.dictionary), np.int64)
     place[codes] = np.arange(values.size)
