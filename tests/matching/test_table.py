@@ -17,6 +17,9 @@ from tidings.language.expression import Expression, conjoin
 from tidings.matching import filing, kernels
 from tidings.matching import segment as segment_module
 from tidings.matching import table as table_module
+from tidings.matching.contract import Id
+from tidings.matching.documents import tally_documents
+from tidings.matching.forwarding import ForwardingTable
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
@@ -318,3 +321,63 @@ def test_many_events_at_once_find_in_cells_what_each_finds(
     ]
     assert pairs == expected
     assert expected == sorted((row, id) for row, e in enumerate(events) for id in table.match(e))
+
+
+def test_long_stretches_of_settled_filters_are_found_in_every_way() -> None:
+    bounds = [f"x {sign} {n}" for n in range(60) for sign in ("<", ">")]
+    texts = [f"name >= 'n{n:02}'" for n in range(60)]
+    more = ["x > 3 and name prefix 'n'", "x > 5 and name like '%1_'", "not x > 30", "x in (7, 31)"]
+    pairs = [(f"s{n}", parse(text)) for n, text in enumerate(bounds + texts + more)]
+    events: list[dict[str, Any]] = [
+        {}, {"x": 31}, {"x": 7, "name": "n10"}, {"x": [2, 50], "name": "n59x"},
+        {"name": ["n00", "n33"]}, {"x": None}, {"x": 59.5, "name": "zz"},
+    ]  # fmt: skip
+
+    def expected(event: dict[str, Any], held: list[tuple[str, Predicate]]) -> list[str]:
+        return sorted(id for id, predicate in held if predicate.matches(event))
+
+    def check(table: Table, held: list[tuple[str, Predicate]]) -> None:
+        rows = [sorted(table.match(event)) for event in events]
+        assert rows == [expected(event, held) for event in events]
+        column = pa.table({"event": [json.dumps(event) for event in events]})
+        found = table.match_batch(column, json="event").to_pylist()
+        assert sorted((pair["event"], pair["subscription"]) for pair in found) == [
+            (row, id) for row, ids in enumerate(rows) for id in ids
+        ]
+
+    table = Table(pairs)
+    assert table._segments[0].stretching
+    check(table, pairs)
+    numbered = Table((number, predicate) for number, (_, predicate) in enumerate(pairs))
+    assert [sorted(f"s{n}" for n in numbered.match(e)) for e in events] == [
+        expected(e, pairs) for e in events
+    ]
+    table.remove("s7")
+    held = [pair for pair in pairs if pair[0] != "s7"]
+    check(table, held)
+    table.add("late", "x > 0 and name prefix 'n1'")
+    held.append(("late", parse("x > 0 and name prefix 'n1'")))
+    check(table, held)
+    forwarding = ForwardingTable(pairs)
+    for event in events:
+        allowed = {id for id, _ in pairs[::3]}
+        assert sorted(forwarding.forward(event, allowed)) == [
+            id for id in expected(event, pairs) if id in allowed
+        ]
+
+
+@given(subscription_sets, st.lists(strategies.flat_events, min_size=1, max_size=4), st.booleans())
+def test_a_tally_counts_what_a_batch_finds(
+    expressions: list[Expression], events: list[dict[str, Any]], some_removed: bool
+) -> None:
+    settled = [parse(f"x > {n}").expression for n in range(-20, 20)]
+    held: dict[Id, Predicate] = {n: Predicate(e) for n, e in enumerate([*settled, *expressions])}
+    segment = segment_module.Segment.of(held)
+    if some_removed:
+        segment.remove(21)
+        del held[21]
+    totals = np.zeros(len(segment.ids), np.int64)
+    tally_documents(segment, [Event(event) for event in events], totals)
+    assert totals.tolist() == [
+        sum(id in held and held[id].matches(event) for event in events) for id in segment.ids
+    ]

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.language.event import Event
-from tidings.matching.columns import Leaf, entries_of_leaves, names_in
-from tidings.matching.segment import Pairs, Segment
+from tidings.matching.columns import Leaf, Rows, entries_of_leaves, names_in
+from tidings.matching.segment import Pairs, Segment, tally
 
 Array = np.ndarray[Any, Any]
 
@@ -36,9 +36,8 @@ def match_documents(
 ) -> Iterator[Pairs]:
     """The matches of events; `EventError` where one of them holds what is no value."""
     flat = [event if isinstance(event, dict) else Event(event) for event in events]
-    plan = segment.plan
     try:
-        rows = entries_of_leaves(_leaves(flat, names_in(plan)), plan, len(flat))
+        rows = _entries(segment, flat)
     except _Huge:
         yield from _one_by_one(segment, flat)
         return
@@ -49,7 +48,24 @@ def match_documents(
     yield from segment.match_entries(rows, len(flat), asked, threads, nulls=True)
 
 
-def _leaves(events: list[dict[str, Any]], wanted: set[str]) -> Iterator[Leaf]:
+def tally_documents(segment: Segment, events: Sequence[dict[str, Any]], totals: Array) -> None:
+    """Add to `totals`, by number of the subscription, how many events match each."""
+    try:
+        rows = None if segment.plan.questions else _entries(segment, events)
+    except _Huge:
+        rows = None
+    if rows is None:
+        tally(match_documents(segment, events), totals)
+    else:
+        segment.tally_entries(rows, len(events), totals)
+
+
+def _entries(segment: Segment, events: Sequence[dict[str, Any]]) -> Rows:
+    plan = segment.plan
+    return entries_of_leaves(_leaves(events, names_in(plan)), plan, len(events))
+
+
+def _leaves(events: Sequence[dict[str, Any]], wanted: set[str]) -> Iterator[Leaf]:
     """The values of wanted attributes, all events together; those of an attribute by type."""
     lengths = np.fromiter(map(len, events), np.int64, len(events))
     rows = np.repeat(np.arange(len(events)), lengths)

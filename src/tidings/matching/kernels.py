@@ -1487,17 +1487,20 @@ def longest(begins):
 
 
 @njit(cache=True, nogil=True)
-def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked):
+def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked, totals):
     """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
     question into `asked`. Returns the next row and how many of each. With `runs`, filters in cells
-    are looked at for a block of events at a time.
+    are looked at for a block of events at a time. With `totals`, pairs are only counted: there is
+    one for each subscription, and behind them, for the settled ones in their order, where stretches
+    begin (one more) and where they have ended (one less).
     """
     whole = numbers_at(context, WHOLE)
     work = numbers_at(context, WORK)
     one = numbers_at(context, OUT)  # has the room that a single event needs
     stretches = np.empty(4 * longest(begins) // WIDTH, np.int32)
+    subscriptions = totals.size - 1 - (whole[2 * SETTLED_OWNER + 1] - whole[2 * SETTLED_OWNER])
     texts = carray(pointer_to(context[TEXTS]), (context[TEXTS_SIZE],), np.uint8)
     limit = context[LIMIT]
     scratch = context[SCRATCH]
@@ -1537,9 +1540,17 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
             begins[row], begins[row + 1], whole, texts, entries, data, work, one, stretches, limit,
             candidates,
         )  # fmt: skip
-        copy(one, 0, here, out, found)
-        end = unroll(whole, stretches, stretched, out, found + here)
-        fill(rows, found, end - found, row)
+        end = found
+        if totals.size:
+            for i in range(here):
+                totals[one[i]] += 1
+            for i in range(stretched):
+                totals[subscriptions + stretches[2 * i]] += 1
+                totals[subscriptions + stretches[2 * i + 1]] -= 1
+        else:
+            copy(one, 0, here, out, found)
+            end = unroll(whole, stretches, stretched, out, found + here)
+            fill(rows, found, end - found, row)
         for i in range(more):
             asked[3 * asks] = row
             asked[3 * asks + 1] = one[one.size - 1 - 2 * i]

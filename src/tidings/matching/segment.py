@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
+NO_TOTALS: Final = np.zeros(0, np.int64)
 EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, for names
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
@@ -233,6 +234,31 @@ class Segment:
         else:
             yield from chain.from_iterable(map(part, starts))
 
+    def tally_batch(self, batch: Batch, totals: Array) -> None:
+        """Add to `totals`, by number of the subscription, how many rows match each."""
+        if self.plan.questions:
+            tally(self.match_batch(batch), totals)
+        else:
+            self.tally_entries(entries_of_batch(batch, self.plan), batch.num_rows, totals)
+
+    def tally_entries(self, rows: Rows, count: int, totals: Array) -> None:
+        """The same for the entries of so many rows, of a plan without questions.
+
+        Quicker than `match_entries`, since of settled filters only stretches are noted.
+        """
+        owners = k.section(self.plan.whole, k.SETTLED_OWNER)
+        found = np.zeros(len(self.ids) + owners.size + 1, np.int64)
+        nothing = np.zeros(self.plan.room, np.int64)
+        asked = np.zeros(2 * self.plan.room, np.int32)
+        held = self.arrays(0)
+        k.match_rows(
+            held.context, 0, count, *rows, self._runs(count), nothing, nothing, asked, found
+        )
+        totals += found[: len(self.ids)]
+        totals[owners] += np.cumsum(found[len(self.ids) : -1])
+        if self.removals:
+            totals[self.removed[:-1]] = 0
+
     def _runs(self, rows: int) -> Array:
         """What filters in cells ask for, where there are enough rows to be worth it."""
         plan = self.plan
@@ -260,7 +286,7 @@ class Segment:
                 np.frombuffer(pa.allocate_buffer(8 * (OUTPUT + plan.room)), np.int64) for _ in "12"
             )
             first, found, asks = k.match_rows(
-                held.context, first, last, *rows, runs, out, at, asked
+                held.context, first, last, *rows, runs, out, at, asked, NO_TOTALS
             )
             if found < OUTPUT // 2:
                 pairs.append((at[:found].copy(), out[:found].copy()))
@@ -299,6 +325,12 @@ class Segment:
         )
         both = np.unique(both, axis=0)
         return both[:, 0], both[:, 1]
+
+
+def tally(pairs: Iterable[Pairs], totals: Array) -> None:
+    """Add to `totals` how many rows match each subscription."""
+    for _, numbers in pairs:
+        totals += np.bincount(numbers, minlength=totals.size)
 
 
 class Arrays(threading.local):

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_BYTES, SCALARS, Event, read
 from tidings.matching.contract import Id
-from tidings.matching.documents import match_documents
-from tidings.matching.segment import Segment
+from tidings.matching.documents import match_documents, tally_documents
+from tidings.matching.segment import Segment, tally
 from tidings.matching.storage import read_table
 
 Array = np.ndarray[Any, Any]
@@ -141,6 +141,7 @@ class Asked(NamedTuple):
     events: int
     bad: Array  # rows
     ask: Callable[[Segment], Iterator[tuple[Array, Array]]]  # rows and numbers, in order of rows
+    tally: Callable[[Segment, Array], None]  # adds to how many match each subscription
 
 
 class Found(NamedTuple):
@@ -174,7 +175,12 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
 def asked_of_batch(batch: pa.RecordBatch, reading: Reading) -> Asked:
     """The events of a batch."""
     if reading.json is None and not reading.nested:
-        return Asked(batch.num_rows, NOTHING, lambda segment: segment.match_batch(batch))
+        return Asked(
+            batch.num_rows,
+            NOTHING,
+            lambda segment: segment.match_batch(batch),
+            lambda segment, totals: segment.tally_batch(batch, totals),
+        )
     return asked_of_events(list(events_of(batch, reading)))
 
 
@@ -191,7 +197,13 @@ def asked_of_events(events: list[Any]) -> Asked:
                 rows, numbers = rows[kept], numbers[kept]
             yield rows, numbers
 
-    return Asked(len(events), bad, ask)
+    def count_all(segment: Segment, totals: Array) -> None:
+        if bad.size:
+            tally(ask(segment), totals)
+        else:
+            tally_documents(segment, events, totals)
+
+    return Asked(len(events), bad, ask, count_all)
 
 
 def events_of(batch: pa.RecordBatch, reading: Reading) -> Iterator[dict[str, Any] | EventError]:
@@ -298,8 +310,7 @@ def count(
     opened = open_shard(shard)
     totals = np.zeros(len(opened.ids), np.int64)
     for batch in together(batches, CHUNK):
-        for _, numbers in asked_of_batch(batch, reading).ask(opened.segment):
-            totals += np.bincount(numbers, minlength=totals.size)
+        asked_of_batch(batch, reading).tally(opened.segment, totals)
     some = np.flatnonzero(totals)
     for start in range(0, some.size, VALUES):
         part = some[start : start + VALUES]
