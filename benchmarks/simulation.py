@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import sys
 import time
 from random import Random
 from typing import Any
@@ -29,6 +30,7 @@ from tidings.sim.oracle import Oracle, Truth
 TIMING = Timing(hello=SECOND, dead=4 * SECOND, pull=600 * SECOND, refresh=300 * SECOND)
 TIMING = TIMING._replace(age=1_000 * SECOND, retry=5 * SECOND)
 SAMPLES = 20
+SAID_EVERY_S = 10
 
 
 def build(nodes: int, seed: int, timing: Timing) -> tuple[Network, Oracle, Ledger, Random]:
@@ -60,8 +62,15 @@ def converge(nodes: int, seed: int) -> dict[str, Any]:
     network, oracle, ledger, chance = build(nodes, seed, TIMING)
     samples = [draw_event(chance, -number - 1) for number in range(SAMPLES)]
     truth = Truth(network)
+    said = begin
     while True:
         network.run(network.now + SECOND // 2)
+        if time.process_time() > said + SAID_EVERY_S:
+            said = time.process_time()
+            print(
+                f"  converging: {network.now / SECOND:.1f} s simulated, {ledger.packets:,} packets",
+                file=sys.stderr,
+            )
         settled = all(node.router.is_settled() for node in network.nodes.values())  # type: ignore[union-attr]
         if settled and not any(oracle.disagreements(network, truth, samples, exact=False)):
             break
@@ -108,23 +117,24 @@ def steady(nodes: int, seed: int, events: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--json", action="store_true", help="a JSON object for each")
     parser.add_argument("--nodes", type=int, default=1_000, help="of the network that converges")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     gc.disable()  # packets and records are values without cycles, and there are millions
     steady(20, given.seed, 50)  # warm up
-    found = {
-        "steady": steady(100, given.seed, 3_000),
-        "convergence": converge(given.nodes, given.seed),
-    }
-    if given.json:
-        print(json.dumps(found))
-        return
-    for name, facts in found.items():
+    for name in ("steady", "convergence"):
+        facts = (
+            steady(100, given.seed, 3_000)
+            if name == "steady"
+            else converge(given.nodes, given.seed)
+        )
+        if given.json:
+            print(json.dumps({"case": name, **facts}), flush=True)
+            continue
         print(name)
         for field, value in facts.items():
-            print(f"  {field:24} {value:,}")
+            print(f"  {field:24} {value:,}", flush=True)
 
 
 if __name__ == "__main__":

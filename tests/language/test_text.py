@@ -296,3 +296,10 @@ def test_the_expression_is_kept_as_written() -> None:
 def test_keywords_are_all_reserved_and_all_quotable() -> None:
     for word in tx.KEYWORDS:
         assert parse(f'"{word}" = 1').expression == Constraint(word, "=", "number", False, 1)
+
+
+@pytest.mark.parametrize("operator", ["like", "ilike"])
+def test_a_pattern_too_large_to_be_matched_is_refused_where_it_stands(operator: str) -> None:
+    with pytest.raises(PredicateError, match="a pattern that can be matched") as caught:
+        parse(f"a = 1 and x {operator} '{'%a_' * 20_000}'")
+    assert caught.value.position == len(f"a = 1 and x {operator} ")

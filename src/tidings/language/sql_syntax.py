@@ -19,7 +19,6 @@ from tidings.language.text import MAX_NAME
 MAX_TEXT: Final = 65_536  # characters
 MAX_NESTING: Final = 32  # parentheses within parentheses
 MAX_HEIGHT: Final = 96  # operators above operators
-_SURELY_MATCHED: Final = 1_024  # characters of a pattern that need not be tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +117,10 @@ class Cursor:
 
     def like(self, left: Node, pattern: str, at: int) -> Node:
         """The node of a LIKE, whose pattern is one of ours, if it can be matched."""
-        if len(pattern) > _SURELY_MATCHED:
-            try:
-                wildcard.matcher(pattern, ignore_case=False)
-            except wildcard.RegexError as error:
-                self.fail("a pattern that can be matched", str(error), at=at)
+        try:
+            wildcard.check(pattern, ignore_case=False)
+        except wildcard.RegexError as error:
+            self.fail("a pattern that can be matched", str(error), at=at)
         return self.node("like", (left,), pattern, left.position)
 
     def name(self, name: str, at: int) -> Node:

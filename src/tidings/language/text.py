@@ -282,6 +282,11 @@ class _Reader:
         assert isinstance(operand, str)
         if operator in ("like", "ilike"):
             operand = self.pattern(operand)
+            try:
+                wildcard.check(operand, ignore_case=operator == "ilike")
+            except wildcard.RegexError as error:
+                self.position = start
+                self.fail("a pattern that can be matched", str(error))
         elif operator in ("matches", "imatches"):
             try:
                 wildcard.regex(operand, ignore_case=False)

@@ -71,6 +71,12 @@ def read_escape(pattern: str, escape_character: str) -> str | None:
     return "".join(result)
 
 
+def check(pattern: str, ignore_case: bool) -> None:
+    """Raise `RegexError` if a pattern is too large to be matched, as very long ones are."""
+    if len(pattern) > SURELY_MATCHED:
+        matcher(pattern, ignore_case)
+
+
 def matcher(pattern: str, ignore_case: bool) -> Callable[[str], bool]:
     """A function that tells whether a whole text fits the pattern."""
     parts = tokens(fold(pattern) if ignore_case else pattern)
@@ -101,6 +107,7 @@ def regex(expression: str, ignore_case: bool) -> Callable[[str], bool]:
     return lambda text: search(text) is not None
 
 
+SURELY_MATCHED: Final = 256  # characters of a pattern that is not too large, whatever they are
 MAX_REGEX_MEMORY: Final = 1024 * 1024  # bytes RE2 may use for one expression, program and cache
 
 
