@@ -341,7 +341,7 @@ def measure_forwarding(
     seconds = 0.0
     for start_row in range(0, some, BATCH):
         batch = workload.event_table(start_row, min(start_row + BATCH, some))
-        seconds += bare(table, batch)
+        seconds += min(bare(table, batch) for _ in range(wish.repeats))
     said({**facts, "way": "engine", "master": None, "events": some, "seconds": seconds})
 
 

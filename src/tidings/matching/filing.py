@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 
 # Ways to file a filter.
 BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(6)
-BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS, NOWHERE, NO_WAY = range(6, 12)
+BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS, NO_WAY = range(6, 11)
 
 MANY_RANGES: Final = 2_048  # filters that many events come near, from which they are in cells
 WIDE: Final = 0.01  # share of events that is many
@@ -56,10 +56,9 @@ class Ranked(NamedTuple):
 class Lists:
     """Which list each filter is filed in, and how events find the lists."""
 
-    def __init__(self, ranked: Ranked, filed: Array, absorbed: Array) -> None:
+    def __init__(self, ranked: Ranked, filed: Array) -> None:
         tests = ranked.tests
         self.ranked = ranked
-        self.absorbed = absorbed
         self.filed = filed
         self.count = 0
         has = filed >= 0
@@ -69,7 +68,6 @@ class Lists:
         way[has], key[has], slot[has] = (
             column[filed[has]] for column in (tests.way, tests.key, tests.slot)
         )
-        way[absorbed] = NOWHERE
         slots = ranked.slots
         self.of_filter = np.full(filed.size, -1, np.int64)
         self.link_list = np.zeros(0, np.int64)

@@ -65,6 +65,7 @@ SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
 FAR: Final = 4_096  # constants from which a search among them waits for memory
 NEAR: Final = 64  # texts whose places in a hash table are computed together
 STEPS: Final = 3  # in which that is done
+FEW: Final = 1_024  # subscriptions, for which it is not: they are soon found, or need little memory
 AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
@@ -616,13 +617,15 @@ def visit_settled(slot, which, query, whole, stretches, stretched, out, found):
 
 
 @njit(cache=True, nogil=True)
-def visit_ordered(slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks):
+def visit_ordered(
+    slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks, limit
+):
     """Go through an ordered list up to a key. Most ask next for an attribute that is absent."""
     base = whole[2 * ORDERED]
     at = base + ORDERED_WIDTH * item(whole, ORDERED_BEGIN, 4 * slot + which)
     end = base + ORDERED_WIDTH * item(whole, ORDERED_BEGIN, 4 * slot + which + 1)
     seen = seen_place(whole)
-    while at < end and whole[at] <= query:
+    while at < end and whole[at] <= query and found < limit:
         word = whole[at + 2]
         if word & NEGATED != 0 or work[1 + 3 * (word & SLOT_MASK)] == epoch:
             owner = whole[at + 1]
@@ -1089,8 +1092,9 @@ def probe(first, last, whole, texts, entries, data, work, out, stretches, limit,
                 )
             if whole[ordered + place] < whole[ordered + place + 1]:
                 found, asks = visit_ordered(
-                    slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks
-                )
+                    slot, which, query, whole, texts, entries, data, work, epoch, out, found, asks,
+                    limit,
+                )  # fmt: skip
     base = whole[2 * RECORDS]
     for i in range(candidates.size if found < limit else 0):
         record = item(whole, DENSE_RECORD, candidates[i])
@@ -1530,7 +1534,7 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
         elif cells:
             several = dense_rows(begins[row], begins[row + 1], whole, entries, dense[0], dense[1])
             candidates = own[: scan_dense(whole, dense[0], dense[1], several, own)]
-        for step in range(STEPS):
+        for step in range(STEPS if limit > FEW else 0):
             later = row + AHEAD * (STEPS - step)
             if later < last:
                 bring_near(begins[later], begins[later + 1], whole, entries, step)

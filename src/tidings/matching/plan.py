@@ -121,16 +121,26 @@ def compile_plan(
     With `absorb`, filters that another of one constraint of the same subscription covers are left
     out. What is selective is told by `statistics` of events, or else estimated from the filters.
     """
+    owners = np.asarray(owners, np.int64)
     build = _Build.of(filters, statistics)
-    constraints = build.count
+    all_filters, all_constraints = build.filters, build.count
+    if absorb:
+        build.constants()
+        kept = np.flatnonzero(~build.absorbed(owners))
+        number = {
+            filter: at for at, filter in enumerate(kept.tolist()) if filter in whole_questions
+        }
+        whole_questions = {at: whole_questions[filter] for filter, at in number.items()}
+        filters, owners = [filters[filter] for filter in kept.tolist()], owners[kept]
+        build = _Build.of(filters, statistics)
     if any(operator in _PATTERNS for operator, _ in build.groups):
         # A pattern is a question for Python; the literal in it prunes what has to be asked.
         needed = [[c for c in map(_literal, filter) if c is not None] for filter in filters]
         more_filters = [(*f, *more) for f, more in zip(filters, needed, strict=True)]
         build = _Build.of(more_filters, statistics)
     build.constants()
-    plan = build.plan(np.asarray(owners, np.int64), whole_questions, subscriptions, absorb)
-    return plan._replace(constraints=constraints)
+    plan = build.plan(owners, whole_questions, subscriptions)
+    return plan._replace(filters=all_filters, constraints=all_constraints)
 
 
 def _literal(constraint: Constraint) -> Constraint | None:
@@ -451,15 +461,13 @@ class _Build:
         owners: Array,
         whole_questions: dict[int, Expression],
         subscriptions: int,
-        absorb: bool,
     ) -> Plan:
         filed = self._choose()
-        absorbed = self._absorbed(owners) if absorb else np.zeros(self.filters, bool)
         questions, ask_of = self._questions(whole_questions)
         ranked = Ranked(
             self.tests, len(self.slots), self.filters, self.equal, self.numbers, self.bounds
         )
-        lists = Lists(ranked, filed, absorbed)
+        lists = Lists(ranked, filed)
         several = (np.bincount(owners, minlength=subscriptions) > 1)[owners] | lists.linked
         kept, total = self._remaining(filed, ask_of, lists.dense.filters)
         lists.by_order((total == 0) & ~several)
@@ -502,7 +510,7 @@ class _Build:
         filed[tests.filter[best]] = best
         return filed
 
-    def _absorbed(self, owners: Array) -> Array:
+    def absorbed(self, owners: Array) -> Array:
         """Filters with a constraint that implies the only one of another of the same owner.
 
         The same equality, or a range within one that is open to a side: what single constraints
@@ -601,7 +609,6 @@ class _Build:
         bare = (total == 0) & ~several
         length = 2 + 3 * total
         length[lists.settled] = 0  # these need no record
-        length[lists.absorbed] = 0
         alone = total <= 1  # in an ordered list the only test stands with the key
         alone[list(ask_of)] = False
         length[lists.in_order[alone[lists.in_order]]] = 0
@@ -635,8 +642,6 @@ class _Build:
         at = places[tests.filter[which]] + 2 + 3 * number
         records[at], records[at + 1], records[at + 2] = self._words(which)
         for filter, question in ask_of.items():
-            if lists.absorbed[filter]:
-                continue
             at_ask = places[filter] + 2 + 3 * (total[filter] - 1)
             records[at_ask] = k.ASK << k.KIND_SHIFT
             records[at_ask + 1] = question
