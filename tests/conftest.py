@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
+MATCHING = Path(__file__).parents[1] / "src" / "tidings" / "matching"
 EXAMPLES_BY_PROFILE = {"default": 100, "thorough": 5000}
 
 for _name, _examples in EXAMPLES_BY_PROFILE.items():
@@ -34,9 +35,19 @@ for _name, _examples in EXAMPLES_BY_PROFILE.items():
     )
 
 
+def forget_stale_kernels() -> None:
+    """Remove what Numba has kept of functions whose own file is older than one they call into."""
+    called = MATCHING / "kernels.py"
+    for kept in (MATCHING / "__pycache__").glob("fresh_kernels.*.nbi"):
+        if kept.stat().st_mtime < called.stat().st_mtime:
+            kept.unlink()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and the seed unless the command line has done so."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        forget_stale_kernels()
     profile = os.environ.get("TIDINGS_PROFILE") or "default"
     if profile not in EXAMPLES_BY_PROFILE:
         known = ", ".join(EXAMPLES_BY_PROFILE)

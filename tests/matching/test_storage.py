@@ -18,9 +18,10 @@ from tests.language import strategies
 from tidings import Predicate, parse
 from tidings.language.expression import And, Expression, Or
 from tidings.matching import storage
+from tidings.matching.fresh import Fresh
 from tidings.matching.segment import Segment
 from tidings.matching.storage import TableFileError
-from tidings.matching.table import Table
+from tidings.matching.table import Parts, Table
 
 ROOT = Path(__file__).parent.parent.parent
 MIXED = {"a": "x = 1", 7: "x > 0", "7": "name prefix 'web'", 2**70: "x = 1 and y = 2"}
@@ -183,7 +184,8 @@ def test_two_processes_share_a_table(tmp_path: Path) -> None:
 def test_loaded_arrays_are_what_kernels_are_compiled_for(tmp_path: Path) -> None:
     table = Table(MIXED)
     table.save(tmp_path / "table")
-    fresh, loaded = table._segments[0].plan, Table.load(tmp_path / "table")._segments[0].plan
+    again = Table.load(tmp_path / "table")
+    fresh, loaded = table._parts.segments[0].plan, again._parts.segments[0].plan
     for name, array in loaded._asdict().items():
         if isinstance(array, np.ndarray):
             assert type(array) is np.ndarray
@@ -341,7 +343,7 @@ def test_an_empty_table_is_saved(tmp_path: Path) -> None:
 
 def test_a_segment_is_saved_in_its_own_order(tmp_path: Path) -> None:
     table = Table({"a": "x = 1", "b": "x = 2"})
-    table._segments = (Segment.of({"b": parse("x = 2"), "a": parse("x = 1")}),)
+    table._parts = Parts((Segment.of({"b": parse("x = 2"), "a": parse("x = 1")}),), Fresh())
     table.save(tmp_path / "table")
     loaded = Table.load(tmp_path / "table")
     assert loaded.match({"x": 2}) == ["b"]

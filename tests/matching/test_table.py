@@ -63,7 +63,7 @@ def test_statistics_choose_the_constraint_that_few_events_satisfy() -> None:
     filed = {}
     for name, statistics in (("filters", None), ("events", statistics_of(events))):
         table = Table(pairs, statistics=statistics)
-        whole = table._segments[0].plan.whole
+        whole = table._parts.segments[0].plan.whole
         begin, end = whole[2 * kernels.NUMBER_PLACE : 2 * kernels.NUMBER_PLACE + 2]
         filed[name] = "common" if begin < end else "rare"
         for event in events[:60]:
@@ -346,7 +346,7 @@ def test_long_stretches_of_settled_filters_are_found_in_every_way() -> None:
         ]
 
     table = Table(pairs)
-    assert table._segments[0].stretching
+    assert table._parts.segments[0].stretching
     check(table, pairs)
     numbered = Table((number, predicate) for number, (_, predicate) in enumerate(pairs))
     assert [sorted(f"s{n}" for n in numbered.match(e)) for e in events] == [

@@ -1451,22 +1451,6 @@ def match_encoded(context, data, stretching):
     return -1 - found
 
 
-@njit(cache=True)
-def match_segments(contexts, data):
-    """One event against several plans: how many subscriptions, or -1 where one has more to say.
-
-    How many of each stands in its context.
-    """
-    total = 0
-    for i in range(contexts.shape[0]):
-        found = match_encoded(contexts[i], data, False)
-        if found < 0:
-            return -1
-        contexts[i, FOUND] = found
-        total += found
-    return total
-
-
 @njit(cache=True, nogil=True)
 def order_by_event(events, numbers, ordered, starts):
     """Put candidates so that those of an event are together, and where those of each begin."""

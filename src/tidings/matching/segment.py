@@ -83,12 +83,17 @@ class Segment:
         gone = self.removed.tolist()
         return [id for id, removed in zip(self.ids, gone, strict=False) if not removed]
 
-    def remove(self, id: Id) -> bool:
-        """Mark a subscription as removed, if it is here and is not."""
+    def number_of(self, id: Id) -> int | None:
+        """The number of a subscription, if it is here and is not removed."""
         if self._numbers is None:
             self._numbers = {id: number for number, id in enumerate(self.ids)}
         number = self._numbers.get(id)
-        if number is None or self.removed[number]:
+        return None if number is None or self.removed[number] else number
+
+    def remove(self, id: Id) -> bool:
+        """Mark a subscription as removed, if it is here and is not."""
+        number = self.number_of(id)
+        if number is None:
             return False
         self.removed[number] = self.removed[-1] = True
         self.removals += 1

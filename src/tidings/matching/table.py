@@ -1,9 +1,10 @@
 """`Table`: which of very many subscriptions does this event satisfy?
 
-A table is one large compiled segment, perhaps smaller ones with what came lately, and an index in
-plain Python of what came just now. Adding and removing touch only the last and marks on the others,
-so they take effect with the next call; segments are compiled anew in the background and put in
-place at once. Matching never waits for that and is exact at every moment.
+A table is one large compiled segment, perhaps smaller ones with what came lately, and an index of
+what is fresh, which can be added to. Adding and removing touch only the last and marks on the
+others, so they take effect with the next call; when much is fresh, it is compiled in the background
+with the segments that are not much larger, and put in place at once. Matching never waits for that
+and is exact at every moment.
 """
 
 from __future__ import annotations
@@ -11,29 +12,41 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, MutableMapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
+from tidings.matching import fresh_kernels as fk
 from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
-from tidings.matching.segment import Segment, encode
+from tidings.matching.fresh import NOTHING, Fresh
+from tidings.matching.segment import Arrays, Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
 if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
     from tidings.matching.statistics import Statistics
 
+Array = np.ndarray[Any, Any]
+
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
-FRESH: Final = 4_096  # subscriptions in plain Python before they are compiled
-UNINDEXED: Final = 128  # of these, so many without an equality, which are tried one by one
-GROWTH: Final = 8  # a segment is compiled again with others when they reach an eighth of it
+FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
+BURDEN: Final = 4_096  # or so many, at least, that are looked at for very many events
+GROWTH: Final = 4  # a segment is compiled again with others when they reach a quarter of it
+HEAVY: Final = 8  # and the burden may be an eighth of it
+SELDOM: Final = 32  # updates after which the burden is looked at
+
+
+class Parts(NamedTuple):
+    """What a table is made of; all of it changes at once."""
+
+    segments: tuple[Segment, ...]
+    fresh: Fresh
 
 
 class Table:
@@ -66,11 +79,10 @@ class Table:
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
         self._changed: set[Id] = set()
-        self._segments: tuple[Segment, ...] = ()
-        self._fresh: tuple[_Fresh, ...] = (_Fresh(),)
-        self._reader = _Reader()
-        if self._predicates:
-            self._segments = (self._segment(self._predicates),)
+        self._compiled: tuple[Fresh, int, Segment] | None = None  # what was fresh, for a batch
+        segments = (self._segment(self._predicates),) if self._predicates else ()
+        self._parts = Parts(segments, Fresh())
+        self._local = _Local()
 
     # Subscriptions
 
@@ -87,8 +99,7 @@ class Table:
             if id in self._predicates:
                 raise contract.duplicate(id)
             self._predicates[id] = compiled
-            self._fresh[-1].add(id, compiled)
-            self._compile_if_due()
+            self._add(id, compiled, NOTHING)
 
     def remove(self, id: Id) -> None:
         """Remove a subscription; the next call does not match it."""
@@ -96,7 +107,9 @@ class Table:
             if id not in self._predicates:
                 raise contract.unknown(id)
             del self._predicates[id]
-            self._forget(id, self._fresh)
+            self._changed.add(id)
+            if not self._parts.fresh.remove(id):
+                any(segment.remove(id) for segment in self._parts.segments)
 
     def replace(self, id: Id, predicate: Predicate | str) -> None:
         """Give a subscription another predicate; an event that matches both is never missed."""
@@ -105,35 +118,47 @@ class Table:
             if id not in self._predicates:
                 raise contract.unknown(id)
             self._predicates[id] = compiled
-            older = self._fresh[:-1]
-            if not self._fresh[-1].replace(id, compiled):
-                self._fresh[-1].add(id, compiled)
-                self._forget(id, older)
-            self._compile_if_due()
+            self._changed.add(id)
+            self._add(id, compiled, self._marks(id))
 
-    def _forget(self, id: Id, fresh: tuple[_Fresh, ...]) -> None:
-        """Take an id out of wherever it is."""
-        self._changed.add(id)
-        if not any(part.remove(id) for part in fresh):
-            for segment in self._segments:
-                if segment.remove(id):
-                    return
+    def _add(self, id: Id, predicate: Predicate, marks: Array) -> None:
+        """Make a subscription fresh, and what it stands for go, at the same moment."""
+        parts = self._parts
+        if not parts.fresh.add(id, predicate, marks):
+            parts = self._parts = parts._replace(fresh=parts.fresh.larger(predicate))
+            parts.fresh.add(id, predicate, marks)
+        self._compile_if_due()
+
+    def _marks(self, id: Id) -> Array:
+        """Where a segment has the marks to be set when an id is removed from it, if one has it."""
+        for segment in self._parts.segments:
+            number = segment.number_of(id)
+            if number is not None:
+                segment.removals += 1
+                return segment.removed.ctypes.data + np.array([number, segment.removed.size - 1])
+        return NOTHING
 
     # Matching
 
     def match(self, event: EventLike) -> list[Id]:
         """The ids of the subscriptions that the event satisfies, each once."""
-        segments, fresh = self._segments, self._fresh
         if type(event) is not dict or not _is_plain(map(type, event.values())):
             event = Event(event)
-        if len(segments) == 1:
-            found = segments[0].match(event)
-        else:
-            found = self._reader.match(segments, event)
-        for part in fresh:
-            if part.predicates:
-                found = part.match(event, found)
-        return found
+        while True:
+            parts = self._parts
+            segments, fresh = parts
+            if fresh.numbers or len(segments) > 1:
+                reader = self._local.reader
+                if reader is None or reader.parts is not parts or reader.is_outdated():
+                    reader = self._local.reader = _Reader(parts)
+                found = reader.match(event)
+                if self._parts is parts and not reader.is_outdated():
+                    return found
+            else:
+                found = segments[0].match(event) if segments else []
+                # What was replaced meanwhile may have been asked for in neither of its places.
+                if self._parts is parts and not fresh.numbers:
+                    return found
 
     def match_batch(
         self, batch: Batch, json: str | None = None, threads: int | None = None
@@ -144,8 +169,7 @@ class Table:
         pairs come in the order of rows. `threads` is by default the number of cores.
         """
         with self._lock:
-            segments, fresh = self._segments, self._fresh
-            parts = [*segments, *(part.segment() for part in fresh if part.predicates)]
+            parts = self._all_compiled()
             held = [part for part in parts if len(part)]
             integers = bool(held) and all(part.integers for part in held)
         workers = threads or os.cpu_count() or 1
@@ -181,7 +205,7 @@ class Table:
     def stats(self) -> Stats:
         """How large the table is: `bytes` are those of the compiled index."""
         with self._lock:
-            segments = [*self._segments, *(p.segment() for p in self._fresh if p.predicates)]
+            segments = self._all_compiled()
         return Stats(
             len(self._predicates),
             sum(segment.plan.filters for segment in segments),
@@ -194,39 +218,50 @@ class Table:
     def _segment(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
         return Segment.of(subscriptions, statistics=self._statistics)
 
+    def _all_compiled(self) -> list[Segment]:
+        """The segments, and what is fresh as one more, kept until something changes."""
+        segments, fresh = self._parts
+        if not fresh.numbers:
+            return [*segments]
+        kept = self._compiled
+        if kept is None or kept[0] is not fresh or kept[1] != fresh.changes:
+            kept = self._compiled = (fresh, fresh.changes, self._segment(fresh.held()))
+        return [*segments, kept[2]]
+
     def _compile_if_due(self) -> None:
-        fresh = self._fresh[-1]
-        if self._compiling is not None or (
-            len(fresh.predicates) < FRESH and len(fresh.others) < UNINDEXED
-        ):
+        segments, fresh = self._parts
+        count = len(fresh.numbers)
+        if self._compiling is not None or (count < FRESH and fresh.changes % SELDOM):
             return
-        frozen = self._fresh[-1]
-        self._fresh = (*self._fresh, _Fresh())
+        largest = max(map(len, segments), default=0)
+        if count < max(FRESH, largest // GROWTH) and fresh.burden < max(BURDEN, largest // HEAVY):
+            return
         merged: list[Segment] = []
-        size = len(frozen.predicates)
-        for segment in sorted(self._segments, key=len):
+        size = count
+        for segment in sorted(segments, key=len):
             if len(segment) <= GROWTH * size:
                 merged.append(segment)
                 size += len(segment)
-        self._changed = set()
         self._compiling = threading.Thread(
-            target=self._compile, args=(frozen, merged), daemon=True, name="tidings-compile"
+            target=self._compile, args=(merged,), daemon=True, name="tidings-compile"
         )
         self._compiling.start()
 
-    def _compile(self, frozen: _Fresh, merged: list[Segment]) -> None:
-        """Compile frozen subscriptions and those of some segments into one, and put it in place."""
+    def _compile(self, merged: list[Segment]) -> None:
+        """Compile what is fresh and some segments into one, and put it in place."""
         with self._lock:
-            current = dict(frozen.predicates)
+            self._changed = set()
+            current = self._parts.fresh.held()
+            frozen = set(current)
             for segment in merged:
                 current.update((id, self._predicates[id]) for id in segment.held())
         new = self._segment(current)
         with self._lock:
             for id in self._changed:
                 new.remove(id)
-            kept = tuple(segment for segment in self._segments if segment not in merged)
-            self._segments = (*kept, new)
-            self._fresh = tuple(part for part in self._fresh if part is not frozen)
+            segments, fresh = self._parts
+            kept = tuple(segment for segment in segments if segment not in merged)
+            self._parts = Parts((*kept, new), fresh.without(frozen - self._changed))
             self._compiling = None
 
     def wait(self) -> None:
@@ -241,8 +276,7 @@ class Table:
             self.wait()
             with self._lock:
                 if self._compiling is None:  # none has begun since
-                    self._segments = (self._segment(self._predicates),)
-                    self._fresh = (_Fresh(),)
+                    self._parts = Parts((self._segment(self._predicates),), Fresh())
                     return
 
     # Files
@@ -260,7 +294,7 @@ class Table:
                     continue
                 if not self._is_one_segment():
                     self.compact()
-                segment, held = self._segments[0], self._predicates
+                segment, held = self._parts.segments[0], self._predicates
                 find = held.written if isinstance(held, StoredPredicates) else held.__getitem__
                 predicates = [find(id) for id in segment.ids]
             return write_table(path, segment, predicates)
@@ -274,127 +308,98 @@ class Table:
         """
         table = cls()
         segment, table._predicates = read_table(path, verify)
-        table._segments = (segment,)
+        table._parts = Parts((segment,), Fresh())
         return table
 
     def _is_one_segment(self) -> bool:
         """Whether one segment holds everything and nothing else."""
-        fresh = any(part.predicates for part in self._fresh)
-        return len(self._segments) == 1 and not self._segments[0].removals and not fresh
+        segments, fresh = self._parts
+        return len(segments) == 1 and not segments[0].removals and not fresh.numbers
 
 
 _is_plain: Final = PLAIN_TYPES.issuperset
 
 
-class _Reader(threading.local):
-    """Several segments asked by one call, in one thread."""
+class _Reader:
+    """Segments and what is fresh, asked by one call, in one thread."""
 
-    def __init__(self) -> None:
-        self.segments: tuple[Segment, ...] = ()
-        self.size = -1
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.segments, self.fresh = parts
+        self.folds = len(self.fresh.folded)
+        self.folded = {**self.fresh.folded}
+        for segment in self.segments:
+            self.folded.update(segment.plan.folded)
+        self.asking = any(segment.plan.questions for segment in self.segments)
+        self.found = np.zeros(self.fresh.room, np.int64)
+        self._make_room(1024)
 
-    def match(self, segments: tuple[Segment, ...], event: dict[str, Any]) -> list[Id]:
-        """The ids in all segments that a flat event satisfies."""
-        if segments is not self.segments:
-            self._renew(segments, 0)
-        if not segments:
-            return []
+    def is_outdated(self) -> bool:
+        """Whether more attributes are folded than were."""
+        return self.folds != len(self.fresh.folded)
+
+    def match(self, event: dict[str, Any]) -> list[Id]:
+        """The ids in all segments, and of what is fresh, that a flat event satisfies.
+
+        Without questions it keeps the GIL throughout: while others add or compile, it would often
+        take longer to get it back than to match.
+        """
         data = encode(event, self.folded)
         if len(data) > self.size:
-            self._renew(segments, len(data))
-        found = k.match_segments(self.contexts, data)
+            self._make_room(len(data))
+        if self.asking:
+            ids = [id for segment in self.segments for id in segment.match(event)]
+            joint = self.alone
+        else:
+            ids = []
+            joint = self.joint
+        found = fk.match_jointly(joint, data)
         if found == 0:
-            return []
-        if found < 0:  # something has to be asked in Python
-            return [id for segment in segments for id in segment.match(event)]
-        ids: list[Id] = []
-        counts = self.contexts[:, k.FOUND].tolist()
-        for segment, count, out in zip(segments, counts, self.outs, strict=True):
-            if count:
-                ids += segment.ids_of(out[:count])
+            return ids
+        if found < 0:
+            return self.match(Event(event))
+        fresh, asks, plans = joint[fk.JOINT_FOUND : fk.JOINT_PLAN].tolist()
+        if plans:
+            for segment, arrays in zip(self.segments, self.held, strict=True):
+                count = arrays.context[k.FOUND]
+                if count:
+                    ids += segment.ids_of(arrays.out[:count])
+        if fresh or asks:
+            more = self.fresh.found(fresh, asks, event, self.found)
+            if ids and not plans:  # what was just replaced may have been found twice
+                known = set(ids)
+                more = [id for id in more if id not in known]
+            ids += more
         return ids
 
-    def _renew(self, segments: tuple[Segment, ...], size: int) -> None:
-        """Take the arrays of these segments in this thread, with room for so many bytes."""
-        held = [segment.arrays(size) for segment in segments]
-        self.segments = segments
-        self.size = min((arrays.size for arrays in held), default=0)
-        self.outs = [arrays.out for arrays in held]
-        self.works = [arrays.work for arrays in held]  # the contexts know where they are
-        self.contexts = np.array([arrays.context for arrays in held])
-        self.folded = {
-            name: own for segment in segments for name, own in segment.plan.folded.items()
-        }
+    def _make_room(self, size: int) -> None:
+        """Have arrays for an event of so many bytes."""
+        self.size = size
+        self.entries = np.zeros(fk.RAW_WIDTH * size, np.int64)
+        self.held = [_Held(segment.arrays(size)) for segment in self.segments]
+        joint = np.zeros(fk.JOINT_PLAN + len(self.held), np.int64)
+        joint[fk.JOINT_FRESH] = self.fresh.context.ctypes.data
+        for name, array in ((fk.JOINT_ENTRIES, self.entries), (fk.JOINT_OUT, self.found)):
+            joint[name : name + 2] = array.ctypes.data, array.size
+        self.alone = joint.copy()
+        joint[fk.JOINT_PLANS] = len(self.held)
+        joint[fk.JOINT_PLAN :] = [arrays.context.ctypes.data for arrays in self.held]
+        self.joint = joint
 
 
-class _Fresh:
-    """Subscriptions that were added just now, found by an equality or else tried one by one."""
+class _Held:
+    """The arrays of a segment in one thread, kept as long as someone knows where they are."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.context, self.out = arrays.context, arrays.out
+        self.others = arrays.work, arrays.stretches
+
+
+class _Local(threading.local):
+    """The reader of each thread."""
 
     def __init__(self) -> None:
-        self.predicates: dict[Id, Predicate] = {}
-        self.equal: dict[str, dict[Any, list[Id]]] = {}
-        self.others: list[Id] = []
-        self._segment: Segment | None = None
-
-    def add(self, id: Id, predicate: Predicate) -> None:
-        self.predicates[id] = predicate
-        self._segment = None
-        keys = _equalities(predicate)
-        if keys is None:
-            self.others.append(id)
-        else:
-            for name, value in keys:
-                self.equal.setdefault(name, {}).setdefault(value, []).append(id)
-
-    def replace(self, id: Id, predicate: Predicate) -> bool:
-        """Put another predicate in place of one that is here."""
-        if id not in self.predicates:
-            return False
-        self.add(id, predicate)  # where it stood before, the new predicate is asked and says no
-        return True
-
-    def remove(self, id: Id) -> bool:
-        self._segment = None
-        return self.predicates.pop(id, None) is not None
-
-    def match(self, event: dict[str, Any], found: list[Id]) -> list[Id]:
-        """The ids found so far and those that are satisfied here."""
-        candidates: list[Id] = list(self.others)
-        equal = self.equal
-        for name, value in event.items():
-            values = equal.get(name)
-            if values is not None:
-                for one in value if type(value) is tuple else (value,):
-                    candidates += values.get(one, ())
-        if not candidates:
-            return found
-        known = set(found)
-        for id in dict.fromkeys(candidates):
-            predicate = self.predicates.get(id)
-            if predicate is not None and id not in known and predicate.matches(event):
-                found = [*found, id]
-        return found
-
-    def segment(self) -> Segment:
-        """What is here, compiled, for a batch; kept until something changes."""
-        if self._segment is None:
-            self._segment = Segment.of(self.predicates)
-        return self._segment
-
-
-def _equalities(predicate: Predicate) -> list[tuple[str, Any]] | None:
-    """An equality of each filter, or None where one has none."""
-    keys = []
-    try:
-        filters = predicate.filters
-    except NormalFormError:
-        return None
-    for filter in filters:
-        found = next((c for c in filter if c.operator == "=" and not c.negated), None)
-        if found is None:
-            return None
-        keys.append((found.name, found.operand))
-    return keys
+        self.reader: _Reader | None = None
 
 
 def _predicate(given: Predicate | str) -> Predicate:

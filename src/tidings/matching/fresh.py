@@ -1,0 +1,196 @@
+"""Fresh subscriptions: those that came since a table was compiled, in an index that can grow.
+
+The kernels read and write it; they keep the GIL, so a change is seen whole or not at all. A filter
+goes to them in MessagePack, as an event does, and is held with its constants as they are, filed
+under an equality or else under the presence of an attribute (see the last part of `kernels`). What
+they cannot test, Python is asked about here.
+
+Where the room ends, `larger` makes another, in which those removed are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from tidings.language.constraint import IGNORING_CASE, Constraint, simplify
+from tidings.language.errors import NormalFormError
+from tidings.language.predicate import Predicate
+from tidings.matching import fresh_kernels as fk
+from tidings.matching.contract import Id
+from tidings.matching.plan import FOLDED, derived_name, necessary
+
+Array = np.ndarray[Any, Any]
+
+LEAST: Final = 256  # subscriptions that there is room for at first
+USUAL: Final = 128  # bytes that the filters of one take in MessagePack
+ASKING: Final = 16  # what asking Python is worth, in tests of filters
+FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
+NOTHING: Final = np.zeros(0, np.int64)
+NONE: Final = np.zeros(fk.USED, np.int64)
+_ENCODE: Final = msgspec.msgpack.Encoder().encode
+
+
+class Fresh:
+    """Subscriptions with ids, each with a number by which the kernels know it."""
+
+    def __init__(self, held: Array | None = None, size: int = 0, filters: int = 0) -> None:
+        """With room for twice what is held, and something of that size and so many filters."""
+        self.ids: list[Id] = []
+        self.predicates: list[Predicate] = []
+        self.numbers: dict[Id, int] = {}  # of those that are not removed
+        self.folded: dict[str, str] = {}
+        self.changes = 0
+        self._arrays = {
+            name: np.zeros(length, np.uint8 if name == fk.HELD_TEXTS else np.int64)
+            for name, length in _lengths(NONE if held is None else held, size, filters).items()
+        }
+        self.used = self._arrays[fk.HELD_USED]
+        self.used[fk.USED_SLOTS] = 1  # which is always present
+        self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK, fk.SLOT_SINGLE]] = -1
+        self.context = np.zeros(fk.HELD_CONTEXT, np.int64)
+        for name, array in self._arrays.items():
+            self.context[name : name + 2] = array.ctypes.data, array.size
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def room(self) -> int:
+        """How many subscriptions an event may find."""
+        return self._arrays[fk.HELD_OWNERS].size // fk.OWNER_WIDTH
+
+    @property
+    def burden(self) -> int:
+        """How many are of the costly sort, looked at for very many events or asked in Python."""
+        return int(self.used[fk.USED_WIDE] + ASKING * self.used[fk.USED_ASKED])
+
+    def add(self, id: Id, predicate: Predicate, marks: Array = NOTHING) -> bool:
+        """Add a subscription, in the place of the one with this id if there is one.
+
+        At the same moment the bytes at the addresses `marks` are set. False if there is no room.
+        """
+        data, ask = _encoded(predicate)
+        if b"i" in data:  # as every operator that ignores case begins
+            self._fold(predicate)
+        self.predicates.append(predicate)
+        self.ids.append(id)
+        number = fk.hold(self.context, data, ask, self.numbers.get(id, -1), marks)
+        if number == fk.NO_ROOM:
+            del self.predicates[-1], self.ids[-1]
+            return False
+        self.numbers[id] = number
+        self.changes += 1
+        return True
+
+    def larger(self, predicate: Predicate) -> Fresh:
+        """Another one with what is held, and with room for this too."""
+        return self.without((), len(_encoded(predicate)[0]), len(_filters(predicate)[0]))
+
+    def _fold(self, predicate: Predicate) -> None:
+        for filter in _filters(predicate)[0]:
+            for constraint in filter:
+                if constraint.operator in FOLDING:
+                    self.folded[constraint.name] = derived_name(constraint.name, FOLDED)
+
+    def remove(self, id: Id) -> bool:
+        """Remove a subscription, if it is here."""
+        number = self.numbers.pop(id, None)
+        if number is None:
+            return False
+        fk.let_go(self.context, number)
+        self.changes += 1
+        return True
+
+    def held(self) -> dict[Id, Predicate]:
+        """The subscriptions that are here."""
+        predicates = self.predicates
+        return {id: predicates[number] for id, number in self.numbers.items()}
+
+    def without(self, dropped: Collection[Id], size: int = 0, filters: int = 0) -> Fresh:
+        """Another one with what is held but for the ids dropped, and with more room."""
+        kept = {id: number for id, number in self.numbers.items() if id not in dropped}
+        order = sorted(kept.values())
+        leave = np.ones(len(self.ids), bool)
+        leave[order] = False
+        held = np.zeros(fk.USED, np.int64)
+        fk.measure_held(self.context, leave, held)
+        other = Fresh(held, size, filters)
+        fk.hold_others(other.context, self.context, leave)
+        other.ids = [self.ids[number] for number in order]
+        other.predicates = [self.predicates[number] for number in order]
+        other.numbers = {id: number for number, id in enumerate(other.ids)}
+        other.folded = dict(self.folded)
+        other.changes = self.changes + 1
+        return other
+
+    def found(self, found: int, asks: int, event: dict[str, Any], out: Array) -> list[Id]:
+        """The ids of what the kernel found for an event and of what Python says yes to."""
+        ids = self.ids
+        answer = [ids[number] for number in out[:found].tolist()]
+        if asks:
+            predicates = self.predicates
+            asked = out[out.size - asks :].tolist()
+            answer += [ids[number] for number in asked if predicates[number].matches(event)]
+        return answer
+
+
+def _filters(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:
+    """The filters of a predicate; without a normal form what it needs at least, and to be asked."""
+    try:
+        return predicate.filters, False
+    except NormalFormError:
+        simple = (simplify(constraint) for constraint in necessary(predicate.expression))
+        return [tuple(c for c in simple if c is not None)], True
+
+
+def _encoded(predicate: Predicate) -> tuple[bytes, bool]:
+    """The filters for the kernels, and whether Python is to be asked as well."""
+    filters, ask = _filters(predicate)
+    try:
+        return _ENCODE(filters), ask
+    except OverflowError:  # integers past 64 bit
+        return _ENCODE([[c for c in filter if _is_writable(c)] for filter in filters]), True
+
+
+def _is_writable(constraint: Constraint) -> bool:
+    try:
+        _ENCODE(constraint)
+    except OverflowError:
+        return False
+    return True
+
+
+def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
+    """The lengths of arrays with room for twice what is held, and for something more."""
+    twice = 2 * held
+    size += LEAST * USUAL
+    owners = int(twice[fk.USED_OWNERS]) + LEAST
+    slots = int(twice[fk.USED_SLOTS]) + size // 8 + 2
+    many, few = _block(fk.MANY_SLOTS), _block(fk.FEW_SLOTS) + _block(1)  # of every slot
+    whole_blocks = int(twice[fk.USED_BLOCKS]) // fk.BLOCK_HELD + filters + 8
+    return {
+        fk.HELD_USED: fk.USED,
+        fk.HELD_NAMES: _power(2 * slots),
+        fk.HELD_SLOTS: fk.SLOT_WIDTH * slots,
+        fk.HELD_CUTS: fk.CUTS * slots,
+        fk.HELD_RECORDS: int(twice[fk.USED_RECORDS]) + 4 * size + 64,
+        fk.HELD_NODES: fk.NODE_WIDTH * (int(twice[fk.USED_NODES]) + size),
+        fk.HELD_BUCKETS: fk.BUCKET_WIDTH * _power(2 * owners),
+        fk.HELD_BLOCKS: many * (whole_blocks + fk.SOME_SLOTS) + few * slots,
+        fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
+        fk.HELD_TEXTS: int(twice[fk.USED_TEXTS]) + 2 * size + 64,
+    }
+
+
+def _block(slots: int) -> int:
+    """The length of a block."""
+    return fk.BLOCK_HEAD + slots * (1 + 4 * fk.BLOCK_ROWS)
+
+
+def _power(least: int) -> int:
+    """The power of two that is not less."""
+    return 1 << (least - 1).bit_length()

@@ -1,0 +1,1269 @@
+"""The compiled part of what is fresh: filters held with their constants as they are.
+
+What must live here: the layout of the growing arrays that `fresh` makes, and what reads and writes
+them. An event is read once more, its values as they are. It is looked up by its equalities; what
+asks for no equality lies in blocks of 256 with a bit for each in every cell of an attribute, as in
+the cells of `kernels`.
+
+Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
+has to change this file too, or to remove what is kept; the tests do that by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import carray, njit  # type: ignore[attr-defined]
+
+from tidings.matching.kernels import (
+    BOOLEAN,
+    BOOLEAN_IS,
+    CONTEXT,
+    EXISTS,
+    FOUND,
+    INTEGER,
+    NUMBER_AMONG,
+    NUMBER_IN,
+    NUMBER_NOT,
+    REAL,
+    TEXT,
+    TEXT_AMONG,
+    TEXT_BETWEEN,
+    TEXT_CONTAINS,
+    TEXT_IS,
+    TEXT_NOT,
+    big_endian,
+    compare_bytes,
+    contains,
+    copy,
+    double_of,
+    fill,
+    first_bytes,
+    hash_bytes,
+    head,
+    match_encoded,
+    pointer_to,
+    prefetch,
+    same_bytes,
+    split_integer,
+    trailing_zeros,
+)
+
+# Fresh subscriptions: what `fresh` holds, constants as they are, in arrays that are written on.
+# All of this keeps the GIL, so that nobody sees a change half done, and works on one set of stamps.
+#
+# A filter is filed under an equality, in a chain of a hash table, or else under the presence of one
+# attribute, in blocks of 256: for each cell of the values of some attributes four words tell which
+# of these an event with such a value may satisfy. What is left is tested. Slot 0 is always present.
+(
+    HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_BUCKETS,
+    HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_CONTEXT,
+) = range(0, 22, 2)  # fmt: skip
+# How much of each is used, the number of the event, and how many filters are found in blocks that
+# tell little, or have to be asked in Python.
+(
+    USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_BLOCKS, USED_OWNERS, USED_EPOCH,
+    USED_WIDE, USED_ASKED, USED,
+) = range(10)  # fmt: skip
+# Of a slot: where its name is, its blocks, those of filters with a single test apart, how many
+# filters they hold, how many equalities are filed, how many filters ask for it besides; and of the
+# event at hand whether it is present, in which cell, and where its entries are.
+(
+    SLOT_NAME, SLOT_NAME_END, SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_SINGLE, SLOT_LAST_SINGLE,
+    SLOT_FILED, SLOT_KEYED, SLOT_ASKED, SLOT_STAMP, SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END,
+    SLOT_WIDTH,
+) = range(14)  # fmt: skip
+# A record: its subscription, below zero when removed; whether it is to be asked, and whether the
+# subscription may be met twice; its place in a block, or -1; how many tests; its whole length. A
+# test: a word, and two bounds of two numbers each.
+RECORD_OWNER, RECORD_FLAGS, RECORD_FILED, RECORD_TESTS, RECORD_LENGTH, RECORD_HEAD = range(6)
+ASKS, TWICE = 1, 2
+TEST_WIDTH: Final = 5
+OWNER_RECORD, OWNER_RECORDS, OWNER_STAMP, OWNER_WIDTH = range(4)
+BUCKET_FIRST, BUCKET_LAST, BUCKET_COUNT, BUCKET_WIDTH = range(4)
+# A node: its record, the next, the slot of the equality (chains are shared), and another slot that
+# has to be present, which may be 0.
+NODE_RECORD, NODE_NEXT, NODE_KEY, NODE_SLOT, NODE_WIDTH = range(5)
+# A block: the next; how many records; how many slots, and for how many there is room; four words
+# that tell which records are not removed. Then the records, the slots, and for each of these rows.
+BLOCK_NEXT, BLOCK_COUNT, BLOCK_SLOTS, BLOCK_CAPACITY, BLOCK_LIVE = range(5)
+BLOCK_RECORD: Final = BLOCK_LIVE + 4
+BLOCK_HELD: Final = 256
+BLOCK_HEAD: Final = BLOCK_RECORD + BLOCK_HELD
+FEW_SLOTS, MANY_SLOTS = 4, 24  # of the first block of a slot where there are many, and of others
+SOME_SLOTS: Final = 64  # that are not many
+NUMBER_CUTS, TEXT_CUTS = 15, 7  # between the cells of a slot's numbers and texts
+CUTS: Final = NUMBER_CUTS + TEXT_CUTS
+FIRST_TEXT_CELL: Final = NUMBER_CUTS + 1
+OTHER_CELL: Final = FIRST_TEXT_CELL + TEXT_CUTS + 1
+ABSENT_CELL: Final = OTHER_CELL + 1
+ANY_CELL: Final = ABSENT_CELL + 1  # of several values
+BLOCK_ROWS: Final = ANY_CELL + 1
+NARROW: Final = 4  # cells, of a range that is told by them
+SAMPLES: Final = 64  # constants that the cuts are chosen by
+MOST_KEYS: Final = 16  # values of one `in` under which a filter is filed
+BOOLEAN_CHAIN: Final = 64  # equalities on a boolean count as if so many were there already
+TEXT_PREFIX, TEXT_SUFFIX = 11, 12  # further kinds of tests
+RAW_SLOT: Final = (1 << 32) - 1
+RAW_NEGATED: Final = 1 << 32
+RAW_TYPES: Final = 33
+RAW_OPEN_LOW, RAW_OPEN_HIGH, RAW_PAST_LOW, RAW_PAST_HIGH = 1 << 37, 1 << 38, 1 << 39, 1 << 40
+RAW_KIND: Final = 41
+RAW_WIDTH: Final = 5  # of an entry: slot, type, a number's double and the rest, or a text's place
+NO_ROOM: Final = -1
+# What a call gets: where the context of what is fresh is, room for entries, room for what is found,
+# what was found and is to be asked, and where the contexts of so many plans are.
+(
+    JOINT_FRESH, JOINT_ENTRIES, JOINT_ENTRIES_SIZE, JOINT_OUT, JOINT_OUT_SIZE, JOINT_FOUND,
+    JOINT_ASKS, JOINT_PLANS, JOINT_PLAN,
+) = range(9)  # fmt: skip
+
+
+@njit(cache=True, inline="always")
+def longs_at(context, name):
+    """The whole numbers of 64 bit that a context locates."""
+    return carray(pointer_to(context[name]), (context[name + 1],), np.int64)
+
+
+@njit(cache=True, inline="always")
+def bytes_at(context, name):
+    """The bytes that a context locates."""
+    return carray(pointer_to(context[name]), (context[name + 1],), np.uint8)
+
+
+@njit(cache=True)
+def bits_of(value):
+    """The bits of a double."""
+    return np.float64(value).view(np.int64)
+
+
+@njit(cache=True)
+def raw_number(data, at, kind, value):
+    """A number whose head was read: the double next to it and what is missing."""
+    if kind == 2:
+        return double_of(np.uint64(value)) + 0.0, np.int64(0)  # one zero
+    if kind == 1:
+        return split_integer(value)
+    if kind == 7:
+        high = np.float64(np.uint64(value))
+        if high >= 18446744073709551616.0:
+            return high, np.int64(np.uint64(value) - np.uint64(18446744073709551615)) - 1
+        return high, np.int64(np.uint64(value) - np.uint64(high))
+    return double_of(big_endian(data, at, 8)), np.int64(big_endian(data, at + 8, 8))
+
+
+@njit(cache=True)
+def hash_number(slot, high, low):
+    """A hash of a number, or of a boolean with a rest that no number has."""
+    value = np.uint64(bits_of(high)) * np.uint64(0x9E3779B97F4A7C15)
+    value ^= np.uint64(low) * np.uint64(0xC2B2AE3D27D4EB4F)
+    value ^= value >> np.uint64(29)
+    value = (value ^ np.uint64(slot)) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.int64(value >> np.uint64(33))
+
+
+@njit(cache=True)
+def hash_truth(slot, truth):
+    """A hash of a boolean."""
+    return hash_number(slot, np.float64(truth), np.int64(1) << 60)
+
+
+@njit(cache=True)
+def number_cell(cuts, slot, high):
+    """The cell of a number; numbers in their order have cells in their order."""
+    cell = 0
+    at = CUTS * slot
+    while cell < NUMBER_CUTS and high >= double_of(np.uint64(cuts[at + cell])):
+        cell += 1
+    return cell
+
+
+@njit(cache=True)
+def text_cell(cuts, slot, key):
+    """The cell of a text, by its first bytes."""
+    cell = 0
+    at = CUTS * slot + NUMBER_CUTS
+    while cell < TEXT_CUTS and key >= cuts[at + cell]:
+        cell += 1
+    return FIRST_TEXT_CELL + cell
+
+
+@njit(cache=True)
+def find_slot(slots, names, texts, data, begin, end):
+    """The slot of a name, or -1, and the place in the hash table where it is or would be."""
+    mask = names.size - 1
+    at = hash_bytes(data, begin, end, 0) & mask
+    while True:
+        slot = names[at]
+        if slot == 0:
+            return -1, at
+        base = SLOT_WIDTH * slot
+        if same_bytes(
+            texts, slots[base + SLOT_NAME], slots[base + SLOT_NAME_END], data, begin, end
+        ):
+            return slot, at
+        at = (at + 1) & mask
+
+
+@njit(cache=True)
+def slot_named(context, data, begin, end, folded):
+    """The slot of a name, made if there is none; of folded values it has a mark behind it."""
+    used = longs_at(context, HELD_USED)
+    names = longs_at(context, HELD_NAMES)
+    slots = longs_at(context, HELD_SLOTS)
+    texts = bytes_at(context, HELD_TEXTS)
+    first = used[USED_TEXTS]
+    last = first + end - begin
+    copy(data, begin, end - begin, texts, first)
+    if folded:
+        texts[last] = 0
+        texts[last + 1] = 49  # "1"
+        last += 2
+    slot, at = find_slot(slots, names, texts, texts, first, last)
+    if slot < 0:
+        slot = used[USED_SLOTS]
+        used[USED_SLOTS] = slot + 1
+        used[USED_TEXTS] = last
+        names[at] = slot
+        base = SLOT_WIDTH * slot
+        slots[base + SLOT_NAME] = first
+        slots[base + SLOT_NAME_END] = last
+        slots[base + SLOT_BLOCK] = -1
+        slots[base + SLOT_LAST_BLOCK] = -1
+        slots[base + SLOT_SINGLE] = -1
+        slots[base + SLOT_LAST_SINGLE] = -1
+        slots[base + SLOT_CELL] = ABSENT_CELL
+    return slot
+
+
+@njit(cache=True)
+def has_room(context, size, filters):
+    """Whether there is room for so many filters, whose encoding has so many bytes."""
+    used = longs_at(context, HELD_USED)
+    names = context[HELD_NAMES + 1]
+    slots = used[USED_SLOTS] + size // 8 + 1
+    block = BLOCK_HEAD + MANY_SLOTS * (1 + 4 * BLOCK_ROWS)
+    return (
+        SLOT_WIDTH * slots <= context[HELD_SLOTS + 1]
+        and 2 * slots <= names
+        and used[USED_TEXTS] + 2 * size + 64 <= context[HELD_TEXTS + 1]
+        and used[USED_RECORDS] + 4 * size + 64 <= context[HELD_RECORDS + 1]
+        and NODE_WIDTH * (used[USED_NODES] + size) <= context[HELD_NODES + 1]
+        and used[USED_BLOCKS] + block * filters <= context[HELD_BLOCKS + 1]
+        and OWNER_WIDTH * (used[USED_OWNERS] + 1) <= context[HELD_OWNERS + 1]
+    )
+
+
+@njit(cache=True)
+def hold_text(context, data, begin, end):
+    """Put a text down; where it begins and ends."""
+    used = longs_at(context, HELD_USED)
+    texts = bytes_at(context, HELD_TEXTS)
+    first = used[USED_TEXTS]
+    copy(data, begin, end - begin, texts, first)
+    used[USED_TEXTS] = first + end - begin
+    return first, used[USED_TEXTS]
+
+
+@njit(cache=True)
+def operator_of(data, begin, end):
+    """An operator by its first letter, <= and >= with 256 more; and whether it ignores case."""
+    ignoring = data[begin] == 105 and not (end - begin == 2 and data[begin + 1] == 110)  # i, in
+    if ignoring:
+        begin += 1
+    letter = np.int64(data[begin])
+    if end - begin == 2 and (letter == 60 or letter == 62):
+        letter += 256  # <=, >=
+    return letter, ignoring
+
+
+@njit(cache=True)
+def types_of(letter):
+    """The types that a name of one stands for, by its first letter."""
+    if letter == 110:
+        return INTEGER | REAL
+    if letter == 105:
+        return INTEGER
+    if letter == 114:
+        return REAL
+    if letter == 115:
+        return TEXT
+    if letter == 98:
+        return BOOLEAN
+    return 15
+
+
+@njit(cache=True)
+def hold_members(context, data, at, numeric, members):
+    """Put the values of an `in` down at a place; how many they are and the place behind."""
+    records = longs_at(context, HELD_RECORDS)
+    _, count, at = head(data, at)
+    for i in range(count):
+        kind, value, at = head(data, at)
+        if numeric:
+            high, low = raw_number(data, at, kind, value)
+            records[members + 2 * i] = bits_of(high)
+            records[members + 2 * i + 1] = low
+        else:
+            begin, end = hold_text(context, data, at, at + value)
+            records[members + 2 * i] = begin
+            records[members + 2 * i + 1] = end
+            at += value
+    return count, at
+
+
+@njit(cache=True)
+def hold_numbers(records, put, letter, data, at):
+    """The bounds of a comparison of numbers as a closed interval: remainders are whole."""
+    kind, value, at = head(data, at)
+    records[put + 1] = bits_of(-np.inf)
+    records[put + 2] = -(np.int64(1) << 62)
+    records[put + 3] = bits_of(np.inf)
+    records[put + 4] = np.int64(1) << 62
+    if letter == 98:  # between
+        kind, value, at = head(data, at)
+    high, low = raw_number(data, at, kind, value)
+    if letter == 98 or letter == 61 or letter == 33 or letter == 62 or letter == 318:
+        records[put + 1] = bits_of(high)
+        records[put + 2] = low + (letter == 62)
+    if letter == 98:
+        kind, value, at = head(data, at)
+        high, low = raw_number(data, at, kind, value)
+    if letter == 98 or letter == 61 or letter == 33 or letter == 60 or letter == 316:
+        records[put + 3] = bits_of(high)
+        records[put + 4] = low - (letter == 60)
+
+
+@njit(cache=True)
+def hold_texts(context, put, letter, data, at):
+    """The bounds of a comparison of texts; what is to be said of them in the word."""
+    records = longs_at(context, HELD_RECORDS)
+    _, value, at = head(data, at)
+    if letter == 98:
+        _, value, at = head(data, at)
+    begin, end = hold_text(context, data, at, at + value)
+    at += value
+    records[put + 1] = records[put + 3] = begin
+    records[put + 2] = records[put + 4] = end
+    if letter == 98:
+        _, value, at = head(data, at)
+        begin, end = hold_text(context, data, at, at + value)
+        records[put + 3] = begin
+        records[put + 4] = end
+        return 0
+    if letter == 60 or letter == 316:
+        return RAW_OPEN_LOW | (RAW_PAST_HIGH if letter == 60 else 0)
+    if letter == 62 or letter == 318:
+        return RAW_OPEN_HIGH | (RAW_PAST_LOW if letter == 62 else 0)
+    return 0
+
+
+@njit(cache=True)
+def text_kind(letter):
+    """The kind of a test of texts."""
+    if letter == 61:
+        return TEXT_IS
+    if letter == 33:
+        return TEXT_NOT
+    if letter == 112:
+        return TEXT_PREFIX
+    if letter == 115:
+        return TEXT_SUFFIX
+    if letter == 99:
+        return TEXT_CONTAINS
+    if letter == 105:
+        return TEXT_AMONG
+    return TEXT_BETWEEN
+
+
+@njit(cache=True)
+def after_value(data, at):
+    """The place behind a value, which may be a list of scalars."""
+    kind, value, at = head(data, at)
+    count = 1
+    if kind == 5:
+        count = value
+    for i in range(count):
+        if kind == 5 or i:
+            inner, value, at = head(data, at)
+        else:
+            inner = kind
+        if inner == 3:
+            at += value
+        elif inner == 8:
+            at += 16
+    return at
+
+
+@njit(cache=True)
+def hold_filter(context, data, at, owner, ask, twice):
+    """Put down the record of a filter, without filing it; the place behind the filter."""
+    used = longs_at(context, HELD_USED)
+    records = longs_at(context, HELD_RECORDS)
+    record = used[USED_RECORDS]
+    _, count, at = head(data, at)
+    members = record + RECORD_HEAD + TEST_WIDTH * count
+    put = record + RECORD_HEAD
+    for _ in range(count):
+        _, _, at = head(data, at)  # of five
+        _, size, name = head(data, at)
+        _, width, operator = head(data, name + size)
+        letter, ignoring = operator_of(data, operator, operator + width)
+        _, length, type_at = head(data, operator + width)
+        types = types_of(data[type_at])
+        _, negated, at = head(data, type_at + length)
+        after = after_value(data, at)
+        if letter == 108 or letter == 109 or letter == 104:  # like, matches, holds
+            ask = True
+            if letter == 104 or negated:
+                at = after
+                continue
+            kind = EXISTS  # what it needs at least
+            ignoring = False
+        elif letter == 101:
+            kind = EXISTS
+        elif types == BOOLEAN:
+            kind = BOOLEAN_IS
+        elif types == TEXT:
+            kind = text_kind(letter)
+        elif letter == 105:
+            kind = NUMBER_AMONG
+        else:
+            kind = NUMBER_NOT if letter == 33 else NUMBER_IN
+        slot = slot_named(context, data, name, name + size, ignoring)
+        word = kind << RAW_KIND | types << RAW_TYPES | slot
+        if negated:
+            word |= RAW_NEGATED
+        if kind == BOOLEAN_IS:
+            _, truth, _ = head(data, at)
+            records[put + 1] = truth ^ (letter == 33)
+        elif kind == NUMBER_AMONG or kind == TEXT_AMONG:  # noqa: SIM109
+            # The place of the values from here, so that a record can be copied.
+            records[put + 1] = members - record
+            number, _ = hold_members(context, data, at, kind == NUMBER_AMONG, members)
+            records[put + 2] = number
+            members += 2 * number
+        elif types & TEXT and kind != EXISTS:
+            word |= hold_texts(context, put, letter, data, at)
+        elif kind != EXISTS:
+            hold_numbers(records, put, letter, data, at)
+        records[put] = word
+        put += TEST_WIDTH
+        at = after
+    records[record + RECORD_OWNER] = owner
+    records[record + RECORD_FLAGS] = (ASKS if ask else 0) | (TWICE if twice else 0)
+    records[record + RECORD_FILED] = -1
+    records[record + RECORD_TESTS] = (put - record - RECORD_HEAD) // TEST_WIDTH
+    records[record + RECORD_LENGTH] = members - record
+    used[USED_RECORDS] = members
+    return at
+
+
+@njit(cache=True)
+def key_of(records, texts, test, place):
+    """The hash of the value of an equality, or of a value of an `in` whose place is given."""
+    word = records[test]
+    slot = word & RAW_SLOT
+    kind = word >> RAW_KIND
+    if kind == TEXT_IS or kind == TEXT_AMONG:  # noqa: SIM109
+        return hash_bytes(texts, records[place], records[place + 1], slot)
+    if kind == BOOLEAN_IS:
+        return hash_truth(slot, records[place])
+    return hash_number(slot, double_of(np.uint64(records[place])), records[place + 1])
+
+
+@njit(cache=True)
+def is_equality(records, test):
+    """Whether a test is an equality under which a filter may be filed."""
+    word = records[test]
+    kind = word >> RAW_KIND
+    if word & RAW_NEGATED:
+        return False
+    if kind == NUMBER_IN:
+        return records[test + 1] == records[test + 3] and records[test + 2] == records[test + 4]
+    if kind == TEXT_IS:
+        return True
+    return kind == BOOLEAN_IS
+
+
+@njit(cache=True)
+def file_key(context, bucket, record, key, slot):
+    """Put a record to the end of a chain, with its slot and another that has to be present."""
+    used = longs_at(context, HELD_USED)
+    nodes = longs_at(context, HELD_NODES)
+    buckets = longs_at(context, HELD_BUCKETS)
+    node = used[USED_NODES]
+    used[USED_NODES] = node + 1
+    nodes[NODE_WIDTH * node + NODE_RECORD] = record
+    nodes[NODE_WIDTH * node + NODE_NEXT] = -1
+    nodes[NODE_WIDTH * node + NODE_KEY] = key
+    nodes[NODE_WIDTH * node + NODE_SLOT] = slot
+    base = BUCKET_WIDTH * bucket
+    if buckets[base + BUCKET_COUNT]:
+        nodes[NODE_WIDTH * buckets[base + BUCKET_LAST] + NODE_NEXT] = node
+    else:
+        buckets[base + BUCKET_FIRST] = node
+    buckets[base + BUCKET_LAST] = node
+    buckets[base + BUCKET_COUNT] += 1
+
+
+@njit(cache=True)
+def file_record(context, record):
+    """File a filter under the rarest of its equalities so far, or else in a block."""
+    slots = longs_at(context, HELD_SLOTS)
+    records = longs_at(context, HELD_RECORDS)
+    buckets = longs_at(context, HELD_BUCKETS)
+    texts = bytes_at(context, HELD_TEXTS)
+    mask = buckets.size // BUCKET_WIDTH - 1
+    best = listed = primary = -1
+    bucket = fewest = np.int64(0)
+    first = record + RECORD_HEAD
+    for i in range(records[record + RECORD_TESTS]):
+        test = first + TEST_WIDTH * i
+        word = records[test]
+        kind = word >> RAW_KIND
+        if is_equality(records, test):
+            here = key_of(records, texts, test, test + 1) & mask
+            count = buckets[BUCKET_WIDTH * here + BUCKET_COUNT]
+            if kind == BOOLEAN_IS:
+                count += BOOLEAN_CHAIN
+            if best < 0 or count < fewest:
+                best, bucket, fewest = test, here, count
+        elif word & RAW_NEGATED == 0:
+            if (kind == TEXT_AMONG or kind == NUMBER_AMONG) and records[test + 2] <= MOST_KEYS:  # noqa: SIM109
+                listed = test
+            filed = slots[SLOT_WIDTH * (word & RAW_SLOT) + SLOT_FILED]
+            if primary < 0 or filed < slots[SLOT_WIDTH * primary + SLOT_FILED]:
+                primary = word & RAW_SLOT
+    if best >= 0:
+        key = records[best] & RAW_SLOT
+        slots[SLOT_WIDTH * key + SLOT_KEYED] += 1
+        file_key(context, bucket, record, key, rare_slot(records, slots, record, best))
+    elif listed >= 0:
+        key = records[listed] & RAW_SLOT
+        slots[SLOT_WIDTH * key + SLOT_KEYED] += 1
+        slot = rare_slot(records, slots, record, listed)
+        records[record + RECORD_FLAGS] |= TWICE
+        for i in range(records[listed + 2]):
+            place = record + records[listed + 1] + 2 * i
+            file_key(context, key_of(records, texts, listed, place) & mask, record, key, slot)
+    else:
+        file_in_block(context, max(primary, 0), record)
+    longs_at(context, HELD_USED)[USED_ASKED] += records[record + RECORD_FLAGS] & ASKS
+
+
+@njit(cache=True)
+def rare_slot(records, slots, record, filed):
+    """Of the other attributes that have to be present the one asked about least, or 0."""
+    rare = np.int64(0)
+    for i in range(records[record + RECORD_TESTS]):
+        test = record + RECORD_HEAD + TEST_WIDTH * i
+        word = records[test]
+        if test != filed and word & RAW_NEGATED == 0:
+            slot = word & RAW_SLOT
+            slots[SLOT_WIDTH * slot + SLOT_ASKED] += 1
+            if rare == 0 or (
+                slots[SLOT_WIDTH * slot + SLOT_ASKED] < slots[SLOT_WIDTH * rare + SLOT_ASKED]
+            ):
+                rare = slot
+    return rare
+
+
+@njit(cache=True)
+def cells_of(records, cuts, texts, test):
+    """From which cell to which the values lie that may satisfy a test that is not negated."""
+    word = records[test]
+    slot = word & RAW_SLOT
+    kind = word >> RAW_KIND
+    last_text = FIRST_TEXT_CELL + TEXT_CUTS
+    if kind == EXISTS:
+        return 0, OTHER_CELL
+    if kind == BOOLEAN_IS:
+        return OTHER_CELL, OTHER_CELL
+    if kind == NUMBER_IN:
+        low = number_cell(cuts, slot, double_of(np.uint64(records[test + 1])))
+        return low, number_cell(cuts, slot, double_of(np.uint64(records[test + 3])))
+    if kind == NUMBER_NOT or kind == NUMBER_AMONG:  # noqa: SIM109
+        return 0, NUMBER_CUTS
+    if kind == TEXT_IS or kind == TEXT_PREFIX or kind == TEXT_BETWEEN:  # noqa: SIM109
+        low, high = FIRST_TEXT_CELL, last_text
+        if word & RAW_OPEN_LOW == 0:
+            low = text_cell(cuts, slot, first_bytes(texts, records[test + 1], records[test + 2]))
+        if word & RAW_OPEN_HIGH == 0:
+            size = records[test + 4] - records[test + 3]
+            key = first_bytes(texts, records[test + 3], records[test + 4])
+            if kind == TEXT_PREFIX and size < 8:
+                key |= (np.int64(1) << (8 * (8 - size))) - 1
+            high = text_cell(cuts, slot, key)
+        return low, high
+    return FIRST_TEXT_CELL, last_text
+
+
+@njit(cache=True)
+def block_slot(blocks, block, slot):
+    """The place of a slot among those of a block, added if there is room, or -1."""
+    count = blocks[block + BLOCK_SLOTS]
+    base = block + BLOCK_HEAD
+    for i in range(count):
+        if blocks[base + i] == slot:
+            return i
+    if count == blocks[block + BLOCK_CAPACITY]:
+        return -1
+    blocks[base + count] = slot
+    rows = base + blocks[block + BLOCK_CAPACITY] + 4 * BLOCK_ROWS * count
+    for i in range(rows, rows + 4 * BLOCK_ROWS):
+        blocks[i] = -1
+    blocks[block + BLOCK_SLOTS] = count + 1
+    return count
+
+
+@njit(cache=True)
+def file_in_block(context, slot, record):
+    """Put a record to the last block of a slot, and set its bits."""
+    used = longs_at(context, HELD_USED)
+    slots = longs_at(context, HELD_SLOTS)
+    cuts = longs_at(context, HELD_CUTS)
+    records = longs_at(context, HELD_RECORDS)
+    blocks = longs_at(context, HELD_BLOCKS)
+    texts = bytes_at(context, HELD_TEXTS)
+    base = SLOT_WIDTH * slot
+    single = slot > 0 and records[record + RECORD_TESTS] == 1
+    first_place = base + (SLOT_SINGLE if single else SLOT_BLOCK)
+    block = slots[first_place + 1]
+    if block < 0 or blocks[block + BLOCK_COUNT] == BLOCK_HELD:
+        few = block < 0 and used[USED_SLOTS] > SOME_SLOTS
+        capacity = 1 if single else FEW_SLOTS if few else MANY_SLOTS
+        made = used[USED_BLOCKS]
+        used[USED_BLOCKS] += BLOCK_HEAD + capacity * (1 + 4 * BLOCK_ROWS)
+        blocks[made + BLOCK_NEXT] = -1
+        fill(blocks, made + BLOCK_LIVE, 4, 0)
+        blocks[made + BLOCK_COUNT] = 0
+        blocks[made + BLOCK_SLOTS] = 0
+        blocks[made + BLOCK_CAPACITY] = capacity
+        if block < 0:
+            slots[first_place] = made
+        else:
+            blocks[block + BLOCK_NEXT] = made
+        slots[first_place + 1] = made
+        block = made
+        if slot:
+            block_slot(blocks, block, slot)  # which is looked at first
+    slots[base + SLOT_FILED] += 1
+    number = blocks[block + BLOCK_COUNT]
+    bit = np.int64(1) << (number & 63)
+    part = number >> 6
+    narrowest = ABSENT_CELL
+    for i in range(records[record + RECORD_TESTS]):
+        test = record + RECORD_HEAD + TEST_WIDTH * i
+        word = records[test]
+        if word & RAW_NEGATED:
+            continue
+        low, high = cells_of(records, cuts, texts, test)
+        narrowest = min(narrowest, high - low)
+        at = block_slot(blocks, block, word & RAW_SLOT)
+        if at >= 0:
+            rows = block + BLOCK_HEAD + blocks[block + BLOCK_CAPACITY] + 4 * BLOCK_ROWS * at
+            for cell in range(ANY_CELL):
+                if cell < low or cell > high:
+                    blocks[rows + 4 * cell + part] &= ~bit
+    if narrowest >= NARROW:
+        used[USED_WIDE] += 1
+    blocks[block + BLOCK_RECORD + number] = record
+    blocks[block + BLOCK_LIVE + part] |= bit
+    blocks[block + BLOCK_COUNT] = number + 1
+    records[record + RECORD_FILED] = BLOCK_HELD * block + number
+
+
+@njit(cache=True)
+def hold(context, data, ask, instead, removed):
+    """Add a subscription by its filters in MessagePack; its number, or `NO_ROOM`.
+
+    With `ask` Python is to be asked about it too. What it stands for goes at the same moment: the
+    one here with the number `instead`, if that is not below zero, and those elsewhere of which the
+    marks are at the addresses `removed`.
+    """
+    _, filters, at = head(data, 0)
+    if not has_room(context, len(data), filters):
+        return NO_ROOM
+    used = longs_at(context, HELD_USED)
+    owners = longs_at(context, HELD_OWNERS)
+    owner = used[USED_OWNERS]
+    used[USED_OWNERS] = owner + 1
+    base = OWNER_WIDTH * owner
+    owners[base + OWNER_RECORD] = used[USED_RECORDS]
+    owners[base + OWNER_RECORDS] = filters
+    owners[base + OWNER_STAMP] = 0
+    for _ in range(filters):
+        record = used[USED_RECORDS]
+        at = hold_filter(context, data, at, owner, ask, filters > 1)
+        file_record(context, record)
+    if instead >= 0:
+        let_go(context, instead)
+    for i in range(removed.size):
+        carray(pointer_to(removed[i]), (1,), np.uint8)[0] = 1
+    return owner
+
+
+@njit(cache=True)
+def let_go(context, owner):
+    """Remove a subscription."""
+    owners = longs_at(context, HELD_OWNERS)
+    records = longs_at(context, HELD_RECORDS)
+    blocks = longs_at(context, HELD_BLOCKS)
+    used = longs_at(context, HELD_USED)
+    record = owners[OWNER_WIDTH * owner + OWNER_RECORD]
+    for _ in range(owners[OWNER_WIDTH * owner + OWNER_RECORDS]):
+        records[record + RECORD_OWNER] = -1
+        used[USED_ASKED] -= records[record + RECORD_FLAGS] & ASKS
+        filed = records[record + RECORD_FILED]
+        if filed >= 0:
+            number = filed % BLOCK_HELD
+            live = filed // BLOCK_HELD + BLOCK_LIVE + (number >> 6)
+            blocks[live] &= ~(np.int64(1) << (number & 63))
+        record += records[record + RECORD_LENGTH]
+
+
+@njit(cache=True)
+def measure_held(context, dropped, sizes):
+    """How much of each thing those take at most that are not dropped, and how many filters."""
+    used = longs_at(context, HELD_USED)
+    records = longs_at(context, HELD_RECORDS)
+    slots = longs_at(context, HELD_SLOTS)
+    owners = longs_at(context, HELD_OWNERS)
+    sizes[:] = 0
+    met_slots = np.zeros(used[USED_SLOTS], np.bool_)
+    for owner in range(used[USED_OWNERS]):
+        if dropped[owner]:
+            continue
+        sizes[USED_OWNERS] += 1
+        record = owners[OWNER_WIDTH * owner + OWNER_RECORD]
+        for _ in range(owners[OWNER_WIDTH * owner + OWNER_RECORDS]):
+            length = records[record + RECORD_LENGTH]
+            sizes[USED_BLOCKS] += 1
+            sizes[USED_NODES] += 1 + length - RECORD_HEAD
+            sizes[USED_RECORDS] += length
+            for i in range(records[record + RECORD_TESTS]):
+                test = record + RECORD_HEAD + TEST_WIDTH * i
+                slot = records[test] & RAW_SLOT
+                if not met_slots[slot]:
+                    met_slots[slot] = True
+                    sizes[USED_SLOTS] += 1
+                    base = SLOT_WIDTH * slot
+                    sizes[USED_TEXTS] += slots[base + SLOT_NAME_END] - slots[base + SLOT_NAME]
+                first, last = texts_of_test(records, record, test)
+                for place in range(first, last, 2):
+                    sizes[USED_TEXTS] += records[place + 1] - records[place]
+            record += length
+
+
+@njit(cache=True)
+def texts_of_test(records, record, test):
+    """From where to where a record tells of the texts of a test."""
+    kind = records[test] >> RAW_KIND
+    if kind == TEXT_AMONG:
+        first = record + records[test + 1]
+        return first, first + 2 * records[test + 2]
+    if TEXT_IS <= kind <= TEXT_CONTAINS or kind == TEXT_PREFIX or kind == TEXT_SUFFIX:  # noqa: SIM109
+        return test + 1, test + (5 if kind == TEXT_BETWEEN else 3)
+    return test, test
+
+
+@njit(cache=True)
+def hold_others(context, old, dropped):
+    """Take over what another context holds, but for the subscriptions that are dropped.
+
+    The cells are cut anew, by the constants that there are. Numbers are given in order.
+    """
+    used = longs_at(context, HELD_USED)
+    records = longs_at(context, HELD_RECORDS)
+    owners = longs_at(context, HELD_OWNERS)
+    old_slots = longs_at(old, HELD_SLOTS)
+    old_records = longs_at(old, HELD_RECORDS)
+    old_owners = longs_at(old, HELD_OWNERS)
+    old_texts = bytes_at(old, HELD_TEXTS)
+    count = longs_at(old, HELD_USED)[USED_OWNERS]
+    slot_count = longs_at(old, HELD_USED)[USED_SLOTS]
+    cuts = cut_cells(old, slot_count)
+    new_cuts = longs_at(context, HELD_CUTS)
+    slot_of = np.full(slot_count, -1, np.int64)
+    for owner in range(count):
+        if dropped[owner]:
+            continue
+        new = used[USED_OWNERS]
+        used[USED_OWNERS] = new + 1
+        record = old_owners[OWNER_WIDTH * owner + OWNER_RECORD]
+        number = old_owners[OWNER_WIDTH * owner + OWNER_RECORDS]
+        owners[OWNER_WIDTH * new + OWNER_RECORD] = used[USED_RECORDS]
+        owners[OWNER_WIDTH * new + OWNER_RECORDS] = number
+        owners[OWNER_WIDTH * new + OWNER_STAMP] = 0
+        for _ in range(number):
+            length = old_records[record + RECORD_LENGTH]
+            place = used[USED_RECORDS]
+            used[USED_RECORDS] = place + length
+            copy(old_records, record, length, records, place)
+            records[place + RECORD_OWNER] = new
+            records[place + RECORD_FILED] = -1
+            for i in range(records[place + RECORD_TESTS]):
+                test = place + RECORD_HEAD + TEST_WIDTH * i
+                word = records[test]
+                slot = word & RAW_SLOT
+                if slot_of[slot] < 0:
+                    base = SLOT_WIDTH * slot
+                    made = slot_named(
+                        context, old_texts,
+                        old_slots[base + SLOT_NAME], old_slots[base + SLOT_NAME_END], False,
+                    )  # fmt: skip
+                    slot_of[slot] = made
+                    copy(cuts, CUTS * slot, CUTS, new_cuts, CUTS * made)
+                records[test] = (word & ~np.int64(RAW_SLOT)) | slot_of[slot]
+                hold_test_texts(context, old_texts, place, test)
+            file_record(context, place)
+            record += length
+
+
+@njit(cache=True)
+def hold_test_texts(context, old_texts, record, test):
+    """Take over the texts that a copied test tells of."""
+    records = longs_at(context, HELD_RECORDS)
+    first, last = texts_of_test(records, record, test)
+    for place in range(first, last, 2):
+        begin, end = hold_text(context, old_texts, records[place], records[place + 1])
+        records[place] = begin
+        records[place + 1] = end
+    if last == test + 3:  # the same twice
+        records[test + 3] = records[test + 1]
+        records[test + 4] = records[test + 2]
+
+
+@njit(cache=True)
+def cut_cells(context, slot_count):
+    """Cuts between the cells of each slot, by a sample of its constants."""
+    used = longs_at(context, HELD_USED)
+    records = longs_at(context, HELD_RECORDS)
+    texts = bytes_at(context, HELD_TEXTS)
+    numbers = np.empty((slot_count, SAMPLES), np.float64)
+    keys = np.empty((slot_count, SAMPLES), np.int64)
+    counts = np.zeros((slot_count, 2), np.int64)
+    record = np.int64(0)
+    while record < used[USED_RECORDS]:
+        for i in range(records[record + RECORD_TESTS]):
+            test = record + RECORD_HEAD + TEST_WIDTH * i
+            word = records[test]
+            kind = word >> RAW_KIND
+            slot = word & RAW_SLOT
+            for bound in range(test + 1, test + 5, 2):
+                if kind == NUMBER_IN:
+                    value = double_of(np.uint64(records[bound]))
+                    if np.isfinite(value):
+                        place = sampled(counts[slot, 0])
+                        counts[slot, 0] += 1
+                        numbers[slot, place] = value
+                elif kind == TEXT_IS or kind == TEXT_PREFIX or kind == TEXT_BETWEEN:  # noqa: SIM109
+                    place = sampled(counts[slot, 1])
+                    counts[slot, 1] += 1
+                    keys[slot, place] = first_bytes(texts, records[bound], records[bound + 1])
+        record += records[record + RECORD_LENGTH]
+    cuts = np.zeros(CUTS * slot_count, np.int64)
+    for slot in range(slot_count):
+        size = min(counts[slot, 0], SAMPLES)
+        if size:
+            ordered = np.sort(numbers[slot, :size])
+            for i in range(NUMBER_CUTS):
+                cuts[CUTS * slot + i] = bits_of(ordered[size * (i + 1) // (NUMBER_CUTS + 1)])
+        size = min(counts[slot, 1], SAMPLES)
+        if size:
+            ordered_keys = np.sort(keys[slot, :size])
+            for i in range(TEXT_CUTS):
+                cuts[CUTS * slot + NUMBER_CUTS + i] = ordered_keys[
+                    size * (i + 1) // (TEXT_CUTS + 1)
+                ]
+    return cuts
+
+
+@njit(cache=True)
+def sampled(count):
+    """The place that the next of many takes in a sample: later ones instead of earlier ones."""
+    if count < SAMPLES:
+        return count
+    return np.int64((np.uint64(count) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58))
+
+
+@njit(cache=True, inline="always")
+def above_low(high, low, records, test):
+    """Whether a number is not below the first bound of a test."""
+    bound = double_of(np.uint64(records[test + 1]))
+    return high > bound or (high == bound and low >= records[test + 2])
+
+
+@njit(cache=True, inline="always")
+def below_high(high, low, records, test):
+    """Whether a number is not above the second bound of a test."""
+    bound = double_of(np.uint64(records[test + 3]))
+    return high < bound or (high == bound and low <= records[test + 4])
+
+
+@njit(cache=True)
+def text_holds(kind, word, test, record, records, texts, data, begin, end):
+    """Whether a text satisfies a test of texts."""
+    if kind == TEXT_AMONG:
+        first = record + records[test + 1]
+        for place in range(first, first + 2 * records[test + 2], 2):
+            if same_bytes(texts, records[place], records[place + 1], data, begin, end):
+                return True
+        return False
+    first, last = records[test + 1], records[test + 2]
+    size = last - first
+    if kind == TEXT_IS:
+        return same_bytes(texts, first, last, data, begin, end)
+    if kind == TEXT_NOT:
+        return not same_bytes(texts, first, last, data, begin, end)
+    if kind == TEXT_PREFIX:
+        return size <= end - begin and same_bytes(texts, first, last, data, begin, begin + size)
+    if kind == TEXT_SUFFIX:
+        return size <= end - begin and same_bytes(texts, first, last, data, end - size, end)
+    if kind == TEXT_CONTAINS:
+        return contains(data, begin, end, texts, first, last)
+    if word & RAW_OPEN_LOW == 0:
+        order = compare_bytes(data, begin, end, texts, first, last)
+        if order < 0 or (order == 0 and word & RAW_PAST_LOW):
+            return False
+    if word & RAW_OPEN_HIGH == 0:
+        order = compare_bytes(data, begin, end, texts, records[test + 3], records[test + 4])
+        if order > 0 or (order == 0 and word & RAW_PAST_HIGH):
+            return False
+    return True
+
+
+@njit(cache=True)
+def number_among(test, record, records, high, low):
+    """Whether a number is one of those that a test names."""
+    first = record + records[test + 1]
+    for place in range(first, first + 2 * records[test + 2], 2):
+        if double_of(np.uint64(records[place])) == high and records[place + 1] == low:
+            return True
+    return False
+
+
+@njit(cache=True)
+def raw_passes(test, record, slots, records, texts, entries, data, epoch):
+    """Whether the event passes one test of a fresh filter."""
+    word = records[test]
+    base = SLOT_WIDTH * (word & RAW_SLOT)
+    result = word & RAW_NEGATED != 0
+    if slots[base + SLOT_STAMP] != epoch:
+        return result
+    kind = word >> RAW_KIND
+    types = word >> RAW_TYPES & 15
+    at = slots[base + SLOT_ENTRY]
+    end = slots[base + SLOT_ENTRY_END]
+    while at < end:
+        if entries[at + 1] & types:
+            holds = False
+            if kind == EXISTS:
+                holds = True
+            elif kind == BOOLEAN_IS:
+                holds = entries[at + 3] == records[test + 1]
+            elif entries[at + 1] == TEXT:
+                holds = text_holds(
+                    kind, word, test, record, records, texts, data,
+                    entries[at + 3], entries[at + 4],
+                )  # fmt: skip
+            else:
+                high = double_of(np.uint64(entries[at + 2]))
+                low = entries[at + 3]
+                if kind == NUMBER_IN:
+                    holds = above_low(high, low, records, test) and below_high(
+                        high, low, records, test
+                    )
+                elif kind == NUMBER_NOT:
+                    holds = high == high and not (
+                        double_of(np.uint64(records[test + 1])) == high and records[test + 2] == low
+                    )
+                else:
+                    holds = number_among(test, record, records, high, low)
+            if holds:
+                return not result
+        at += RAW_WIDTH
+    return result
+
+
+@njit(cache=True, inline="always")
+def check_fresh(
+    record, twice, slots, records, owners, texts, entries, data, epoch, out, found, asks
+):
+    """Check the filter of a record, and put out its subscription, at the end if it is to ask.
+
+    With `twice` it may be met again in any case. One number within bounds is compared here, since
+    most tests are that and a call costs more.
+    """
+    owner = records[record + RECORD_OWNER]
+    holds = owner >= 0
+    test = record + RECORD_HEAD
+    end = test + TEST_WIDTH * records[record + RECORD_TESTS]
+    while holds and test < end:
+        word = records[test]
+        base = SLOT_WIDTH * (word & RAW_SLOT)
+        holds = word & RAW_NEGATED != 0
+        if slots[base + SLOT_STAMP] == epoch:
+            at = slots[base + SLOT_ENTRY]
+            if (
+                word >> RAW_KIND == NUMBER_IN
+                and slots[base + SLOT_ENTRY_END] == at + RAW_WIDTH
+                and entries[at + 1] & (word >> RAW_TYPES) & (INTEGER | REAL)
+            ):
+                high = double_of(np.uint64(entries[at + 2]))
+                low = entries[at + 3]
+                inside = above_low(high, low, records, test) and below_high(
+                    high, low, records, test
+                )
+                holds = inside != holds
+            else:
+                holds = raw_passes(test, record, slots, records, texts, entries, data, epoch)
+        test += TEST_WIDTH
+    if holds:
+        flags = records[record + RECORD_FLAGS]
+        if twice or flags & TWICE:
+            stamp = OWNER_WIDTH * owner + OWNER_STAMP
+            holds = owners[stamp] != epoch
+            owners[stamp] = epoch
+        if holds and flags & ASKS:
+            out[out.size - 1 - asks] = owner
+            asks += 1
+        elif holds:
+            out[found] = owner
+            found += 1
+    return found, asks
+
+
+@njit(cache=True)
+def raw_value(at, slot, data, entries, put):
+    """One scalar of the event, put down as an entry if the slot is one; the next places of both."""
+    kind, value, at = head(data, at)
+    after = at + value if kind == 3 else at + 16 if kind == 8 else at
+    if slot < 0 or kind == 0:
+        return after, put
+    entries[put] = slot
+    if kind == 3:
+        entries[put + 1] = TEXT
+        entries[put + 3] = at
+        entries[put + 4] = after
+    elif kind == 4:
+        entries[put + 1] = BOOLEAN
+        entries[put + 3] = value
+    else:
+        entries[put + 1] = REAL if kind == 2 else INTEGER
+        high, low = raw_number(data, at, kind, value)
+        entries[put + 2] = bits_of(high)
+        entries[put + 3] = low
+    return after, put + RAW_WIDTH
+
+
+@njit(cache=True)
+def raw_event(context, data, entries, epoch):
+    """A flat event as entries with values as they are; where they end, below zero if it is not."""
+    slots = longs_at(context, HELD_SLOTS)
+    names = longs_at(context, HELD_NAMES)
+    cuts = longs_at(context, HELD_CUTS)
+    texts = bytes_at(context, HELD_TEXTS)
+    _, fields, at = head(data, 0)
+    put = np.int64(0)
+    for _ in range(fields):
+        kind, size, at = head(data, at)
+        if kind != 3:
+            return -1 - put
+        slot, _ = find_slot(slots, names, texts, data, at, at + size)
+        at += size
+        first = put
+        kind, size, after = head(data, at)
+        if kind == 5:
+            at = after
+            for _ in range(size):
+                at, put = raw_value(at, slot, data, entries, put)
+        elif kind == 6 or kind == 9:
+            return -1 - put
+        else:
+            at, put = raw_value(at, slot, data, entries, put)
+        if put > first:
+            base = SLOT_WIDTH * slot
+            slots[base + SLOT_STAMP] = epoch
+            slots[base + SLOT_ENTRY] = first
+            slots[base + SLOT_ENTRY_END] = put
+            cell = OTHER_CELL
+            if put > first + RAW_WIDTH:
+                cell = ANY_CELL
+            elif entries[first + 1] == TEXT:
+                key = first_bytes(data, entries[first + 3], entries[first + 4])
+                cell = text_cell(cuts, slot, key)
+            elif entries[first + 1] != BOOLEAN:
+                high = double_of(np.uint64(entries[first + 2]))
+                if high == high:
+                    cell = number_cell(cuts, slot, high)
+            slots[base + SLOT_CELL] = cell
+    return put
+
+
+@njit(cache=True)
+def visit_blocks(block, context, entries, data, epoch, out, found, asks):
+    """Go through a block and those behind it."""
+    slots = longs_at(context, HELD_SLOTS)
+    blocks = longs_at(context, HELD_BLOCKS)
+    while block >= 0:
+        a, b, c, d = block_left(block, slots, blocks)
+        if a | b | c | d != 0:
+            for part in range(4):
+                word = a if part == 0 else b if part == 1 else c if part == 2 else d
+                if word == 0:
+                    continue
+                found, asks = visit_word(
+                    block + BLOCK_RECORD + 64 * part, word,
+                    context, entries, data, epoch, out, found, asks,
+                )  # fmt: skip
+        block = blocks[block + BLOCK_NEXT]
+    return found, asks
+
+
+@njit(cache=True)
+def block_left(block, slots, blocks):
+    """Which filters of a block the cells of the event leave. (Unsigned places are quicker.)"""
+    live = block + BLOCK_LIVE
+    a, b, c, d = blocks[live], blocks[live + 1], blocks[live + 2], blocks[live + 3]
+    at = np.uint64(block + BLOCK_HEAD)
+    end = at + np.uint64(blocks[block + BLOCK_SLOTS])
+    rows = at + np.uint64(blocks[block + BLOCK_CAPACITY])
+    while at < end and a | b | c | d != 0:
+        place = np.uint64(SLOT_WIDTH) * np.uint64(blocks[at]) + np.uint64(SLOT_CELL)
+        row = rows + np.uint64(4) * np.uint64(slots[place])
+        a &= blocks[row]
+        b &= blocks[row + np.uint64(1)]
+        c &= blocks[row + np.uint64(2)]
+        d &= blocks[row + np.uint64(3)]
+        rows += np.uint64(4 * BLOCK_ROWS)
+        at += np.uint64(1)
+    return a, b, c, d
+
+
+@njit(cache=True)
+def visit_word(first, word, context, entries, data, epoch, out, found, asks):
+    """Check the filters whose bits are set, having their records brought near before."""
+    blocks = longs_at(context, HELD_BLOCKS)
+    slots = longs_at(context, HELD_SLOTS)
+    records = longs_at(context, HELD_RECORDS)
+    owners = longs_at(context, HELD_OWNERS)
+    texts = bytes_at(context, HELD_TEXTS)
+    left = word
+    while left != 0:
+        record = blocks[first + trailing_zeros(left)]
+        prefetch(records, record)
+        prefetch(records, record + 8)
+        left &= left - 1
+    while word != 0:
+        record = blocks[first + trailing_zeros(word)]
+        word &= word - 1
+        found, asks = check_fresh(
+            record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
+        )
+    return found, asks
+
+
+@njit(cache=True)
+def visit_chain(slot, bucket, twice, context, entries, data, epoch, out, found, asks):
+    """Go through a chain of filters with an equality. Most ask for an attribute that is absent."""
+    slots = longs_at(context, HELD_SLOTS)
+    records = longs_at(context, HELD_RECORDS)
+    owners = longs_at(context, HELD_OWNERS)
+    texts = bytes_at(context, HELD_TEXTS)
+    buckets = longs_at(context, HELD_BUCKETS)
+    nodes = longs_at(context, HELD_NODES)
+    if buckets[BUCKET_WIDTH * bucket + BUCKET_COUNT]:
+        node = NODE_WIDTH * buckets[BUCKET_WIDTH * bucket + BUCKET_FIRST]
+        while node >= 0:
+            if (
+                nodes[node + NODE_KEY] == slot
+                and slots[SLOT_WIDTH * nodes[node + NODE_SLOT] + SLOT_STAMP] == epoch
+            ):
+                found, asks = check_fresh(
+                    nodes[node + NODE_RECORD], twice,
+                    slots, records, owners, texts, entries, data, epoch, out, found, asks,
+                )  # fmt: skip
+            node = NODE_WIDTH * nodes[node + NODE_NEXT]  # of none it is below zero
+    return found, asks
+
+
+@njit(cache=True)
+def match_fresh(context, data, entries, out):
+    """One event against what is fresh: how many are found, and how many are to be asked about.
+
+    The first stand at the beginning of `out`, the others, backwards, at its end. Both are -1 where
+    the event is not flat.
+    """
+    used = longs_at(context, HELD_USED)
+    slots = longs_at(context, HELD_SLOTS)
+    mask = context[HELD_BUCKETS + 1] // BUCKET_WIDTH - 1
+    used[USED_EPOCH] += 1
+    epoch = used[USED_EPOCH]
+    slots[SLOT_STAMP] = epoch
+    slots[SLOT_CELL] = ANY_CELL
+    last = raw_event(context, data, entries, epoch)
+    found = asks = np.int64(0)
+    if last < 0:
+        forget_cells(slots, entries, -1 - last)
+        return np.int64(-1), np.int64(-1)
+    found, asks = visit_blocks(slots[SLOT_BLOCK], context, entries, data, epoch, out, found, asks)
+    at = np.int64(0)
+    while at < last:
+        slot = entries[at]
+        base = SLOT_WIDTH * slot
+        if at == slots[base + SLOT_ENTRY] and slots[base + SLOT_FILED]:
+            found, asks = visit_blocks(
+                slots[base + SLOT_BLOCK], context, entries, data, epoch, out, found, asks
+            )
+            found, asks = visit_blocks(
+                slots[base + SLOT_SINGLE], context, entries, data, epoch, out, found, asks
+            )
+        if slots[base + SLOT_KEYED]:
+            if entries[at + 1] == TEXT:
+                bucket = hash_bytes(data, entries[at + 3], entries[at + 4], slot)
+            elif entries[at + 1] == BOOLEAN:
+                bucket = hash_truth(slot, entries[at + 3])
+            else:
+                high = double_of(np.uint64(entries[at + 2]))
+                bucket = hash_number(slot, high, entries[at + 3])
+            twice = slots[base + SLOT_CELL] == ANY_CELL
+            found, asks = visit_chain(
+                slot, bucket & mask, twice, context, entries, data, epoch, out, found, asks
+            )
+        at += RAW_WIDTH
+    forget_cells(slots, entries, last)
+    return found, asks
+
+
+@njit(cache=True)
+def forget_cells(slots, entries, last):
+    """Between events all slots are absent."""
+    for at in range(0, last, RAW_WIDTH):
+        slots[SLOT_WIDTH * entries[at] + SLOT_CELL] = ABSENT_CELL
+
+
+@njit(cache=True)
+def match_jointly(joint, data):
+    """One event against plans and what is fresh: how many are found and to be asked about.
+
+    How many of each plan stands in its context, how many are fresh in the one given. Below zero
+    where the event is not flat. The plans must have no questions.
+    """
+    total = np.int64(0)
+    for i in range(joint[JOINT_PLANS]):
+        plan = carray(pointer_to(joint[JOINT_PLAN + i]), (CONTEXT,), np.int64)
+        found = match_encoded(plan, data, False)
+        if found < 0:
+            return np.int64(-1)
+        plan[FOUND] = found
+        total += found
+    context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
+    found, asks = match_fresh(
+        context, data, longs_at(joint, JOINT_ENTRIES), longs_at(joint, JOINT_OUT)
+    )
+    joint[JOINT_FOUND] = found
+    joint[JOINT_ASKS] = asks
+    return total + found + asks if found >= 0 else np.int64(-1)

@@ -1,0 +1,246 @@
+"""What is fresh: found like what is compiled, over the whole language, through every change."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.language import oracle, strategies
+from tidings import Event, Predicate, parse
+from tidings.language.constraint import Constraint
+from tidings.language.expression import Expression, conjoin
+from tidings.matching import fresh as fresh_module
+from tidings.matching import fresh_kernels as fk
+from tidings.matching import table as table_module
+from tidings.matching.fresh import Fresh
+from tidings.matching.scan import Scan
+from tidings.matching.table import Table
+
+many_expressions = st.lists(strategies.expressions(size=4), max_size=12)
+many_events = st.lists(strategies.flat_events, min_size=1, max_size=4)
+bounds = st.sampled_from([4096, 4096, 2])  # the second leaves many without a normal form
+
+
+def expected(expressions: list[Expression], event: dict[str, Any]) -> list[int]:
+    """The places of the expressions that an event satisfies, by the slow twin."""
+    flat = {n: [*v] if isinstance(v, tuple) else [v] for n, v in Event(event).items()}
+    return [n for n, e in enumerate(expressions) if oracle.holds(e, flat, event)]
+
+
+def filled(predicates: list[Predicate]) -> Table:
+    """A table in which all is fresh."""
+    table = Table()
+    for id, predicate in enumerate(predicates):
+        table.add(id, predicate)
+    assert not table._parts.segments
+    return table
+
+
+@given(many_expressions, many_events, bounds)
+def test_all_that_is_fresh_is_found_like_what_is_compiled(
+    expressions: list[Expression], events: list[dict[str, Any]], bound: int
+) -> None:
+    table = filled([Predicate(e, bound) for e in expressions])
+    found = [sorted(table.match(event)) for event in events]
+    assert found == [expected(expressions, event) for event in events]
+    table._parts = table._parts._replace(fresh=table._parts.fresh.without(()))  # other cells
+    assert [sorted(table.match(event)) for event in events] == found
+    table.compact()
+    assert [sorted(table.match(event)) for event in events] == found
+
+
+values = st.one_of(st.integers(-3, 33), st.floats(0, 30), st.text("ab", max_size=3))
+ranges = st.one_of(
+    st.builds(
+        lambda name, operator, a, b: Constraint(
+            name,
+            operator,
+            "number",
+            False,
+            (min(a, b), max(a, b)) if operator == "between" else a,
+        ),
+        st.sampled_from("xyz"),
+        st.sampled_from(["<", ">", "<=", ">=", "between", "!="]),
+        st.integers(0, 30),
+        st.integers(0, 30),
+    ),
+    st.builds(
+        Constraint,
+        st.sampled_from("xyz"),
+        st.sampled_from(["<", ">=", "prefix", "suffix", "contains"]),
+        st.just("string"),
+        st.booleans(),
+        st.text("ab", min_size=1, max_size=10),
+    ),
+)
+
+
+@settings(max_examples=50)
+@given(
+    st.lists(ranges, min_size=1, max_size=30),
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("xyz"), st.one_of(values, st.lists(values, max_size=3)), max_size=3
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_many_ranges_fill_blocks_and_stay_exact(
+    constraints: list[Constraint], events: list[dict[str, Any]]
+) -> None:
+    expressions = [conjoin((a, b)) for a in constraints for b in constraints]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fresh_module, "LEAST", 16)  # so that it grows, and cells are cut
+        table = filled([Predicate(e) for e in expressions])
+    for event in events:
+        assert sorted(table.match(event)) == expected(expressions, event)
+
+
+HUGE = [2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1, 2**64, 2**70 + 1, -(2**70), 10**400]
+ODD: list[Any] = [*HUGE, 0, -0.0, 0.5, float("nan"), float("inf"), float("-inf"), True, "ß", "\0"]
+
+
+@pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("kind", ["number", "int", "real"])
+def test_numbers_are_compared_exactly(operator: str, kind: str) -> None:
+    constants: list[Any] = [2**53, 2**53 + 1, float(2**53), 2**63 - 1, -(2**63), 0, 0.5, 1e300]
+    expressions: list[Expression] = [
+        Constraint("x", operator, kind, negated, constant)
+        for constant in constants
+        for negated in (False, True)
+    ]
+    table = filled([Predicate(e) for e in expressions])
+    for event in [{"x": value} for value in ODD] + [{"x": ODD[:3]}, {"x": []}, {}]:
+        assert sorted(table.match(event)) == expected(expressions, event), event
+
+
+class Churn:
+    """A table and a scan, changed alike."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+        self.table = Table()
+        self.scan = Scan()
+        self.held: list[int] = []
+        self.next = 0
+
+    def text(self) -> str:
+        a, b, c = (int(n) for n in self.random.integers(0, 30, 3))
+        return [
+            f"x = {a} and y > {b}",
+            f"x > {a} and y < {b} and z between {min(b, c)} and {max(b, c) + 1}",
+            f"name i= 'N{a % 5}' or y = {b}",
+            f"name like 'n%{a % 3}_' and not x = {c}",
+            f"x in ({a}, {b}, {c})",
+            f"flag = true and z > {c}",
+            f"not name prefix 'n{a % 7}'",
+        ][int(self.random.integers(0, 7))]
+
+    def change(self) -> None:
+        what = self.random.integers(0, 10)
+        if what < 5 or not self.held:
+            predicate = parse(self.text())
+            self.table.add(self.next, predicate)
+            self.scan.add(self.next, predicate)
+            self.held.append(self.next)
+            self.next += 1
+            return
+        place = int(self.random.integers(0, len(self.held)))
+        id = self.held[place]
+        self.scan.remove(id)
+        if what < 8:
+            self.table.remove(id)
+            self.held.pop(place)
+        else:
+            predicate = parse(self.text())
+            self.table.replace(id, predicate)
+            self.scan.add(id, predicate)
+
+    def event(self) -> dict[str, Any]:
+        a, b, c = (int(n) for n in self.random.integers(0, 30, 3))
+        return {"x": a, "y": [b, c] if c % 3 == 0 else b, "name": f"n{a % 7}1-", "z": c / 2}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_growing_compiling_and_changing_change_no_answer(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "FRESH", 100 if seed else 1_000_000)
+    monkeypatch.setattr(table_module, "BURDEN", 100 if seed else 1_000_000)
+    churn = Churn(seed)
+    for step in range(1500):
+        churn.change()
+        if step % 5 == 0:
+            event = churn.event()
+            assert sorted(churn.table.match(event)) == sorted(churn.scan.match(event))
+    churn.table.wait()
+    for _ in range(100):
+        event = churn.event()
+        assert sorted(churn.table.match(event)) == sorted(churn.scan.match(event))
+
+
+def test_what_is_replaced_is_found_once_at_every_moment() -> None:
+    """Make before break: while it goes from segment to fresh, to fresh again, and to a segment."""
+    table = Table({n: f"x = {n % 3} and y > 0" for n in range(200)})
+    stop = threading.Event()
+    wrong: list[Any] = []
+
+    def ask() -> None:
+        while not stop.is_set():
+            found = table.match({"x": 1, "y": 5, "z": "a"})
+            if sorted(found) != list(range(1, 200, 3)):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for turn in range(4):
+        for n in range(200):
+            extra = "" if turn % 2 else " and z i= 'A'"
+            table.replace(n, f"x = {n % 3} and y > {turn}{extra}")
+        if turn == 2:
+            table.compact()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_removing_leaves_room_and_no_trace() -> None:
+    """Arrays do not grow for ever where as many go as come."""
+    table = Table()
+    sizes = set()
+    for n in range(20_000):
+        table.add(n, f"a{n % 1000} > {n} and b prefix 'p{n}'")
+        if n >= 10:
+            table.remove(n - 10)
+        sizes.add(table._parts.fresh.context[fk.HELD_RECORDS + 1])
+    assert len(table) == len(table._parts.fresh) == 10
+    assert max(sizes) < 400_000
+    assert sorted(table.match({f"a{n}": 1e9 for n in range(1000)} | {"b": "p19995"})) == [19_995]
+
+
+def test_without_room_nothing_is_added_and_the_larger_one_has_it() -> None:
+    fresh = Fresh()
+    wide = parse(" or ".join(f"(a{n} > {n} and b{n} prefix 'x{n}')" for n in range(2_000)))
+    assert not fresh.add("wide", wide)
+    assert len(fresh) == 0
+    larger = fresh.larger(wide)
+    assert larger.add("wide", wide)
+    table = Table()
+    table.add("wide", wide)
+    assert table.match({"a7": 8, "b7": "x7-"}) == ["wide"]
+    assert table.match({"a7": 7, "b7": "x7-"}) == []
+    assert table.match({f"a{n}": 9999 for n in range(2_000)} | {"b3": "x3"}) == ["wide"]
+
+
+def test_attributes_that_share_a_chain_find_each_subscription_once() -> None:
+    table = Table()
+    for n in range(400):
+        table.add(n, f"a{n} = {'true' if n % 2 else n}")
+    event = {f"a{n}": True if n % 2 else n for n in range(400)}
+    assert sorted(table.match(event)) == list(range(400))
