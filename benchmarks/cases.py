@@ -312,6 +312,10 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
     ids: list[Id] = [id for id, _ in held]
     predicates = [predicate for _, predicate in held]
     warm_up("table", load, 0)
+    small = Table(held[:200])
+    small.add(len(load.pairs), coming[0][1])
+    small.match(load.events[0])
+    small.remove(len(load.pairs))
     table = Table(held)
     check(table, load._replace(pairs=held))
     match_for(table, load.events, REPEAT_S / 4)
