@@ -4,6 +4,7 @@ Executors run a Python that has the packages Tidings needs and not Tidings: `shi
 the two executors is killed while the job runs.
 """
 
+import json
 import os
 import signal
 import socket
@@ -20,7 +21,9 @@ import pyspark
 import pytest
 
 from tests.spark import slow_job
+from tidings import Table
 from tidings.spark.java import java_home
+from tidings.spark.store import Store
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240.0
@@ -126,3 +129,39 @@ def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
     rows = pq.read_table(out).select(["x", "subscription"]).to_pydict()
     assert sorted(zip(rows["x"], rows["subscription"], strict=True)) == slow_job.expected()
     assert list((tmp_path / "cache of executors" / "code").iterdir())  # it was sent
+
+
+def test_the_command_does_the_same_on_a_cluster_in_one_go_and_as_a_stream(
+    cluster: tuple[str, dict[str, str]], tmp_path: Path
+) -> None:
+    url, environment = cluster
+    incoming = tmp_path / "incoming"
+    incoming.mkdir()
+    held = {7: "x > 2 and name prefix 'n'", 8: "x = 1"}
+    Store(tmp_path / "store").add(held)
+    table = Table(held)
+
+    def events(first: int) -> list[dict[str, Any]]:
+        return [{"x": x % 5, "name": f"n{x}" if x % 2 else "m"} for x in range(first, first + 20)]
+
+    def run(out: str, *more: str) -> list[tuple[str, int]]:
+        """Have everything matched; the pairs that are then in the folder."""
+        words: list[str | Path] = ["match", "--events", incoming]
+        words += ["--subscriptions", tmp_path / "store"]
+        words += ["--out", tmp_path / out, "--master", url, "--format", "json", *more]
+        told = subprocess.run(
+            [sys.executable, "-m", "tidings.cli.main", *words],
+            env=environment, capture_output=True, encoding="utf-8", timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert told.returncode == 0, told.stderr
+        files = [path for path in (tmp_path / out).rglob("*.parquet") if "_" not in path.parts[-2]]
+        rows = [row for file in files for row in pq.read_table(file).to_pylist()]
+        return sorted((row["event"], row["subscription"]) for row in rows)
+
+    expected: list[tuple[str, int]] = []
+    for first in (0, 20):
+        texts = [json.dumps(event) for event in events(first)]
+        (incoming / f"{first}.jsonl").write_text("\n".join(texts))
+        expected += [(text, id) for text in texts for id in table.match(json.loads(text))]  # type: ignore[misc]
+        assert run("stream", "--stream", "--once") == sorted(expected)
+    assert run("batch") == sorted(expected)

@@ -27,6 +27,7 @@ from tidings.routing.interests import compile_with
 MAX_WISHES: Final = 512  # told to the network at each level of coarseness
 PREFIX: Final = 2  # characters by which texts are told apart when there are many
 FEW: Final = 24  # predicates that are asked one by one
+GROWN: Final = 300  # that are added to warm up, for which what is fresh has to grow
 EVERYTHING: Final = "true"
 
 
@@ -51,8 +52,10 @@ class Growing:
 
         table = Table({n: f"a = {n} and b > {n} or c prefix 'x{n}'" for n in range(FEW)})
         table.match({"a": 1, "b": 2.5, "c": "x", "d": True})
-        table.add("one", "a = 1")
+        for n in range(GROWN):
+            table.add(f"more {n}", f"a = {n}")
         table.match({"a": 1})
+        table.remove("more 1")
         cls.table_of = Table
         compile_with(lambda predicate: Table({0: predicate}))
 
