@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,13 +18,16 @@ CODE = "import sys; from tidings.cli.main import main; sys.exit(main())"
 PATIENCE_S = 60
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, interrupts: bool = True) -> subprocess.Popen[str]:
+    """A command; without `interrupts` it ignores them, as what a script starts beside itself."""
+    handler = signal.SIG_DFL if interrupts else signal.SIG_IGN
     return subprocess.Popen(
         [sys.executable, "-c", CODE, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, handler),
     )
 
 
@@ -116,7 +120,7 @@ def test_a_whole_network_runs_from_one_file(tmp_path: Path) -> None:
     ]
     file = tmp_path / "network.toml"
     file.write_text("".join(rows), encoding="utf-8")
-    process = start("up", str(file))
+    process = start("up", str(file), interrupts=False)
     try:
         assert process.stdout is not None
         assert [process.stdout.readline().split(":")[0] for _ in ports] == ["n0", "n1", "n2"]

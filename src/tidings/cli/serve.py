@@ -109,7 +109,7 @@ def up(
         complain(f"tidings up: {error}")
         return 2
     processes: list[subprocess.Popen[bytes]] = []
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for number, settings in enumerate(nodes):
             processes.append(_start(network, number))

@@ -11,19 +11,18 @@ Law: `assemble(ids, texts, flatten(predicates))` finds what `Segment.of` finds.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from tidings.language.constraint import Constraint, simplify
-from tidings.language.errors import NormalFormError
+from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.contract import names_of
-from tidings.matching.plan import Plan, compile_plan, necessary
+from tidings.matching.plan import Plan, compile_plan, filters_of
 from tidings.matching.segment import Segment
 from tidings.matching.storage import StoredIds
 
@@ -92,7 +91,7 @@ def flatten(predicates: Iterable[Predicate]) -> Flat:
     flat: list[Constraint] = []
     names: set[str] = set()
     for predicate in predicates:
-        found, complete = _filters(predicate)
+        found, complete = filters_of(predicate)
         filters.append(len(found))
         whole.append(not complete)
         names |= names_of((predicate.expression,))
@@ -129,15 +128,6 @@ def flatten(predicates: Iterable[Predicate]) -> Flat:
         ),
         pa.table([sorted(names)], schema=_NAMES),
     )
-
-
-def _filters(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:
-    """The filters of a predicate, or without a normal form one of what it needs at least."""
-    try:
-        return predicate.filters, True
-    except NormalFormError:
-        simple = (simplify(constraint) for constraint in necessary(predicate.expression))
-        return [tuple(c for c in simple if c is not None)], False
 
 
 # Between processes

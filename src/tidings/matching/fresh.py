@@ -10,18 +10,17 @@ Where the room ends, `larger` makes another, in which those removed are left out
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any, Final
 
 import msgspec
 import numpy as np
 
-from tidings.language.constraint import IGNORING_CASE, Constraint, simplify
-from tidings.language.errors import NormalFormError
+from tidings.language.constraint import IGNORING_CASE, Constraint
 from tidings.language.predicate import Predicate
 from tidings.matching import fresh_kernels as fk
 from tidings.matching.contract import Id
-from tidings.matching.plan import FOLDED, derived_name, necessary
+from tidings.matching.plan import FOLDED, derived_name, filters_of
 
 Array = np.ndarray[Any, Any]
 
@@ -88,10 +87,10 @@ class Fresh:
 
     def larger(self, predicate: Predicate) -> Fresh:
         """Another one with what is held, and with room for this too."""
-        return self.without((), len(_encoded(predicate)[0]), len(_filters(predicate)[0]))
+        return self.without((), len(_encoded(predicate)[0]), len(filters_of(predicate)[0]))
 
     def _fold(self, predicate: Predicate) -> None:
-        for filter in _filters(predicate)[0]:
+        for filter in filters_of(predicate)[0]:
             for constraint in filter:
                 if constraint.operator in FOLDING:
                     self.folded[constraint.name] = derived_name(constraint.name, FOLDED)
@@ -138,20 +137,11 @@ class Fresh:
         return answer
 
 
-def _filters(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:
-    """The filters of a predicate; without a normal form what it needs at least, and to be asked."""
-    try:
-        return predicate.filters, False
-    except NormalFormError:
-        simple = (simplify(constraint) for constraint in necessary(predicate.expression))
-        return [tuple(c for c in simple if c is not None)], True
-
-
 def _encoded(predicate: Predicate) -> tuple[bytes, bool]:
     """The filters for the kernels, and whether Python is to be asked as well."""
-    filters, ask = _filters(predicate)
+    filters, complete = filters_of(predicate)
     try:
-        return _ENCODE(filters), ask
+        return _ENCODE(filters), not complete
     except OverflowError:  # integers past 64 bit
         return _ENCODE([[c for c in filter if _is_writable(c)] for filter in filters]), True
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tidings.language import wildcard
 from tidings.language.constraint import Constraint, simplify
+from tidings.language.errors import NormalFormError
 from tidings.language.expression import And, Expression, conjoin
 from tidings.language.folding import fold
 from tidings.language.sets import after_prefix
@@ -45,6 +46,7 @@ from tidings.matching.filing import (
 )
 
 if TYPE_CHECKING:
+    from tidings.language.predicate import Predicate
     from tidings.matching.statistics import Statistics
 
 Array = np.ndarray[Any, Any]
@@ -827,10 +829,15 @@ def _pack(sections: dict[int, Array]) -> Array:
     return whole
 
 
-def necessary(expression: Expression) -> list[Constraint]:
-    """Constraints that every event must satisfy that satisfies the expression."""
-    if isinstance(expression, Constraint):
-        return [expression]
-    if isinstance(expression, And):
-        return [part for part in expression.parts if isinstance(part, Constraint)]
-    return []
+def filters_of(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:
+    """The filters of a predicate, and whether they say all.
+
+    Without a normal form it is one of what every event must satisfy that satisfies the predicate.
+    """
+    try:
+        return predicate.filters, True
+    except NormalFormError:
+        expression = predicate.expression
+        parts = expression.parts if isinstance(expression, And) else (expression,)
+        simple = (simplify(part) for part in parts if isinstance(part, Constraint))
+        return [tuple(constraint for constraint in simple if constraint is not None)], False

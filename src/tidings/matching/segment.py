@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tidings.language.constraint import simplify
 from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
 from tidings.language.expression import Expression, compile_check
@@ -26,7 +25,7 @@ from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
-from tidings.matching.plan import Plan, compile_plan, necessary
+from tidings.matching.plan import Plan, compile_plan, filters_of
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -410,13 +409,11 @@ def _compile(predicates: list[Predicate], absorb: bool, statistics: Statistics |
         filters = []
         count = 0
         for predicate in predicates:
-            try:
-                filters.append(predicate.filters)
-            except NormalFormError:
+            found, complete = filters_of(predicate)
+            if not complete:
                 questions[count] = predicate.expression
-                simple = (simplify(c) for c in necessary(predicate.expression))
-                filters.append([tuple(c for c in simple if c is not None)])
-            count += len(filters[-1])
+            filters.append(found)
+            count += len(found)
     sizes = np.fromiter(map(len, filters), np.int64, len(filters))
     owners = np.repeat(np.arange(len(predicates)), sizes)
     flat = list(chain.from_iterable(filters))

@@ -16,6 +16,16 @@ SITES: Final = ("oslo", "osaka", "lima", "lille")
 
 Event = dict[str, Any]
 
+# One event of each sort that subscriptions can tell apart: what holds for these holds for all.
+SORTS: Final[tuple[Event, ...]] = tuple(
+    {"kind": kind}
+    | ({} if price is None else {"price": price})
+    | ({} if site is None else {"site": site})
+    for kind in range(KINDS)
+    for price in (None, *(price + more for price in PRICES for more in (0, 1)))
+    for site in (None, SITES[0], SITES[2])  # prefixes are too short for the others
+)
+
 
 class Test(NamedTuple):
     """One condition on one attribute."""

@@ -9,7 +9,7 @@ paper U's scheme PIF gives it. Whether an event is wanted is decided by `load`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidings.routing.interests import NOTHING, predicate_of
@@ -249,7 +249,7 @@ class Oracle:
         return found
 
     def disagreements(
-        self, network: Network, truth: Truth, samples: list[Event], exact: bool
+        self, network: Network, truth: Truth, samples: Sequence[Event], exact: bool
     ) -> Iterator[str]:
         """Where the nodes of a content-based network are wrong about it.
 

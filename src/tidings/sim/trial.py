@@ -28,7 +28,7 @@ from tidings.routing.protocols import PROTOCOLS
 from tidings.routing.topology import Topologies
 from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import Event, draw_event, draw_wish
+from tidings.sim.load import SORTS, draw_event, draw_wish
 from tidings.sim.network import Endless, Network
 from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth
 
@@ -51,7 +51,6 @@ GRACE: Final = 3 * SECOND  # after which a subscription counts as established, w
 ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run needs a tenth of it
 PROBES: Final = 3  # events that every node publishes at rest
 PROBE_STRAYS: Final = 0.5  # the share of them that goes astray as well
-SAMPLES: Final = 25  # events by which tables are judged
 DRILLS: Final = ("cut", "one-way", "unlink", "crash", "leave")
 
 Make = Callable[..., Protocol]
@@ -157,7 +156,6 @@ class Trial:
         self._events = 0
         self._subscriptions = 0
         self._truth: tuple[Any, Truth] | None = None
-        self.samples: list[Event] = [draw_event(self.chance, -i - 1) for i in range(SAMPLES)]
         self._build()
 
     def _build(self) -> None:
@@ -303,9 +301,7 @@ class Trial:
             limit += self.options.timing.pull * 12 // 10
         while network.now < limit:
             network.run(network.now + POLL)
-            wrong = next(
-                self.oracle.disagreements(network, self.truth(), self.samples, exact=False), None
-            )
+            wrong = next(self.oracle.disagreements(network, self.truth(), SORTS, exact=False), None)
             if wrong is None:
                 if "corrupt" not in self.options.kinds:
                     self.ledger.convergence_ns.append(network.now - since)
@@ -335,7 +331,7 @@ class Trial:
         )
         network.run(network.now + max(timing.age, timing.pull) * 12 // 10 + SECOND)
         if self.judged:
-            found = self.oracle.disagreements(network, truth, self.samples, exact=True)
+            found = self.oracle.disagreements(network, truth, SORTS, exact=True)
             for wrong in found:
                 self.oracle.violated(network.now, f"at rest: {wrong}")
             if self.options.kinds:  # what comes from the wrong neighbour must change nothing
