@@ -29,7 +29,7 @@ app = typer.Typer(
 
 Results = Annotated[Path, typer.Option(metavar="PATH", help="The folder of results.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Small parameters: minutes instead of an hour.")
+    bool, typer.Option("--quick", help="Small parameters: two minutes instead of half an hour.")
 ]
 Tiny = Annotated[bool, typer.Option("--tiny", help="The smallest: shows that it works, no more.")]
 Names = Annotated[
