@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import colour, complain, progress_bar, write
 
 if TYPE_CHECKING:
     from tidings.lab.experiment import Experiment, Setting
@@ -121,7 +118,7 @@ def _run_all(chosen: list[Experiment], setting: Setting, master: str | None, res
     from tidings.spark.sessions import session
 
     failed = 0
-    with _progress() as step:
+    with progress_bar() as step:
         step("starting Spark", 0, 1)
         ours = not session_is_active()
         spark = session(master)
@@ -217,21 +214,3 @@ def _report(error: Exception) -> int:
         complain(f"tidings lab: {printable(explained(error))} (tidings --debug shows the trace)")
         return 2
     raise error
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on the terminal; none where standard error is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda what, done, whole: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    parts: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn()]
-    parts += [MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("")
-        yield lambda what, done, whole: progress.update(
-            task, description=f"{what:22}", completed=done, total=whole
-        )

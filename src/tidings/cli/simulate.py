@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import colour, complain, progress_bar, write
 
 if TYPE_CHECKING:
     from tidings.overlay.graph import Graph
-    from tidings.routing.comparison import Step, Summary
+    from tidings.routing.comparison import Summary
 
 
 def simulate(
@@ -63,7 +61,7 @@ def simulate(
     if protocol is not None:
         from tidings.cli.swarm import run_swarm
 
-        with _progress() as step:
+        with progress_bar() as step:
             return run_swarm(topology, protocol, faults, seeds, seed, as_json, step)
     return _compare(topology, scheme, subscriptions, events, seed, as_json)
 
@@ -96,7 +94,7 @@ def _compare(
         return 2
     workload = ForwardingWorkload(seed=seed)
     chance = Random(f"sources {seed}")
-    with _progress() as step:
+    with progress_bar() as step:
         step("subscribing", 0, 1)
         held = workload.subscriptions(0, subscriptions * graph.nodes)
         network = Network.of(graph, ((row % graph.nodes, predicate) for row, predicate in held))
@@ -172,21 +170,3 @@ def _short(bits: int | None) -> str:
     if not unit:
         return f"{bits}"
     return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f}{unit}"
-
-
-@contextmanager
-def _progress() -> Iterator[Step]:
-    """A bar on the terminal; none where standard error is no terminal."""
-    if not sys.stderr.isatty():
-        yield lambda what, done, whole: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    parts: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn()]
-    parts += [MofNCompleteColumn(), TimeElapsedColumn()]
-    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("")
-        yield lambda what, done, whole: progress.update(
-            task, description=f"{what:22}", completed=done, total=whole
-        )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
 
 
 class OutputClosed(Exception):
@@ -40,3 +42,21 @@ def _write(stream: TextIO, line: str) -> None:
         stream.write(line + "\n")
     except BrokenPipeError:
         raise OutputClosed from None
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on the terminal; none where standard error is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda what, done, whole: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn()]
+    parts += [MofNCompleteColumn(), TimeElapsedColumn()]
+    with Progress(*parts, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("")
+        yield lambda what, done, whole: progress.update(
+            task, description=f"{what:22}", completed=done, total=whole
+        )

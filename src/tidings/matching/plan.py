@@ -187,7 +187,6 @@ class _Build:
         self.filters = filters
         self.tests = Tests(self.count)
         self.tests.filter[:] = filter_of
-        self.sections: dict[int, Array] = {}
         self.texts = bytearray()
         self.slots: dict[str, int] = {}
         self.folded: dict[str, str] = {}
@@ -205,7 +204,6 @@ class _Build:
             at = np.flatnonzero((operator_codes == operator) & (type_codes == kind))
             if at.size:
                 self.groups[operators[operator], types[kind]] = at
-        self.asked: list[Array] = []  # tests that are questions
         self.shares: Array | None = None  # of events that satisfy each constraint, if known
         self._name_slots()
 
@@ -282,7 +280,6 @@ class _Build:
     def _question(self, at: Array, operator: str, operands: Array) -> None:
         """What only Python can test, and every event with the attribute has to be asked about."""
         self.tests.kind[at] = k.ASK
-        self.asked.append(at)
         if operator != "holds":  # which is about no attribute
             self._file(at, BY_PRESENCE, 0, exact=False)
 
