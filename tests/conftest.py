@@ -38,7 +38,7 @@ for _name, _examples in EXAMPLES_BY_PROFILE.items():
 def forget_stale_kernels() -> None:
     """Remove what Numba has kept of functions whose own file is older than one they call into."""
     called = MATCHING / "kernels.py"
-    for kept in (MATCHING / "__pycache__").glob("fresh_kernels.*.nbi"):
+    for kept in (MATCHING / "__pycache__").glob("*_kernels.*.nbi"):
         if kept.stat().st_mtime < called.stat().st_mtime:
             kept.unlink()
 

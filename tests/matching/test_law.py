@@ -232,7 +232,9 @@ SCALAR_COLUMNS = [
     Column(pa.bool_(), st.booleans()),
     Column(pa.string(), strategies.texts),
     Column(pa.large_string(), strategies.texts),
+    Column(pa.string_view(), strategies.texts),
     Column(pa.dictionary(pa.int32(), pa.string()), strategies.texts),
+    Column(pa.dictionary(pa.int8(), pa.int64()), integers),
     Column(pa.null(), st.none()),
 ]
 
@@ -296,7 +298,8 @@ def typed_batches(draw: st.DrawFn) -> tuple[list[dict[str, Any]], pa.Table]:
             for name, column in typed.items()
         }
     )
-    return events, table
+    skipped = draw(st.integers(0, len(events) - 1))  # arrays may begin within others
+    return events[skipped:], table.slice(skipped)
 
 
 @every_matcher

@@ -225,6 +225,28 @@ def test_nested_columns_are_attributes() -> None:
     assert by_row[2] == set()
 
 
+def test_nulls_within_a_dictionary_are_absent() -> None:
+    table = Table({"one": "x = 1", "text": "t = 'a'", "neither": "not exists x and not exists t"})
+    batch = pa.table(
+        {
+            "x": pa.DictionaryArray.from_arrays([0, 1, None], pa.array([1, None])),
+            "t": pa.DictionaryArray.from_arrays([1, 0, 0], pa.array([None, "a"])),
+        }
+    )
+    found = table.match_batch(batch).to_pydict()
+    assert found["event"] == [0, 0, 1, 2]
+    assert sorted(found["subscription"][:2]) == ["one", "text"]
+    assert found["subscription"][2:] == ["neither", "neither"]
+
+
+def test_several_types_of_one_attribute_in_a_batch() -> None:
+    table = Table({"both": "x = 1 and x = 'a'", "y": "y > 1", "z": "z suffix 'b' and x < 2"})
+    events = ['{"x": [1, "a", true], "y": 2, "z": "ab"}', '{"x": "a", "y": "b", "z": 3}']
+    found = table.match_batch(pa.table({"event": events}), json="event").to_pydict()
+    assert found["event"] == [0, 0, 0]
+    assert sorted(found["subscription"]) == ["both", "y", "z"]
+
+
 def test_large_unsigned_integers_are_exact() -> None:
     table = Table({"above": "x > 9223372036854775807", "equal": "x = 9223372036854775807"})
     batch = pa.table({"x": pa.array([2**63, 2**63 - 1, 2**64 - 1], pa.uint64())})

@@ -16,21 +16,22 @@ import pyarrow.compute as pc
 
 from tidings.language.errors import EventError
 from tidings.language.folding import fold
+from tidings.matching import column_kernels as ck
 from tidings.matching import kernels as k
 from tidings.matching.contract import Batch
 from tidings.matching.plan import Plan
 
 Array = np.ndarray[Any, Any]
-
-# Values that so few rows have are located one by one, others once for each that differs.
-FEW: Final = 1 / 8
+Part = tuple[Array, Array]  # the row of each entry, and the entries
+NOTHING: Final = np.zeros(0, np.uint8)
 
 
 class Leaf(NamedTuple):
-    """Scalars of one attribute: without nulls, and the row of each."""
+    """Scalars of one attribute: where those are that are not null, and the row of each."""
 
     name: str
     values: pa.Array
+    places: Array
     rows: Array
 
 
@@ -95,16 +96,20 @@ def _dots(name: str) -> Iterator[int]:
 def _leaves(
     array: pa.Array, name: str, rows: Array, wanted: set[str], prefixes: set[str]
 ) -> Iterator[Leaf]:
+    if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
+        array = array.dictionary_decode()
     kind = array.type
     if pa.types.is_null(kind):
         return
+    # Many columns are mostly null: look at what is there, rather than go over what is not.
+    places = np.arange(len(array)) if array.null_count == 0 else _valid(array)
+    if places.size == 0:
+        return
     if array.null_count:
-        if array.null_count == len(array):
-            return
-        # Many columns are mostly null: take what is there, rather than go over what is not.
-        valid = _valid(array)
-        rows = rows[valid]
-        array = array.take(pa.array(valid))
+        rows = rows[places]
+        if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            array = array.take(pa.array(places))
+            places = np.arange(places.size)
     if pa.types.is_struct(kind):
         for field, inner in zip(kind, array.flatten(), strict=True):
             own = f"{name}.{field.name}"
@@ -128,134 +133,123 @@ def _leaves(
         lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
         yield from _leaves(array.flatten(), name, np.repeat(rows, lengths), wanted, prefixes)
     elif name in wanted:
-        yield Leaf(name, array, rows)
+        yield Leaf(name, array, places, rows)
 
 
 class _Columns:
-    """Entries, column after column, until they are put in the order of rows."""
+    """Entries, column after column, until they are put in the order of rows.
+
+    Within a row those of one slot stay together, and what is quickly asked about goes first: where
+    few subscriptions can be found, all of them often are before the rest is looked at.
+    """
 
     def __init__(self, plan: Plan, count: int) -> None:
         self.plan = plan
         self.count = count
         self.turned = k.section(plan.whole, k.SLOT_TURNED)
-        self.parts: list[tuple[Array, Array]] = []  # the row of each entry, and the entries
+        self.scalars: list[Part] = []  # of slots without texts
+        self.texts: list[Part] = []
+        self.reversed: list[Part] = []
         self.data: list[Array] = []
         self.size = 0
 
     def take(self, leaves: list[Leaf], slot: int) -> None:
         """Make entries of a slot from the values of leaves, and of them turned round if asked."""
-        texts = []
+        scalars: list[Part] = []
+        texts: list[Part] = []
         for leaf in leaves:
             kind = leaf.values.type
-            if _is_text(kind) or (pa.types.is_dictionary(kind) and _is_text(kind.value_type)):
-                texts.append(self._texts(leaf, slot))
+            if _is_text(kind) or pa.types.is_dictionary(kind):
+                texts.append(self._entered(leaf, slot))
             else:
-                self._scalars(leaf, slot)
-        if self.turned[slot] >= 0:
-            for rows, codes, offsets, data in texts:
-                self._turned(rows, codes, offsets, data, int(self.turned[slot]))
+                scalars.append(self._scalars(leaf, slot))
+        if texts:
+            self.texts += texts + scalars
+        else:
+            self.scalars += scalars
 
-    def _scalars(self, leaf: Leaf, slot: int) -> None:
+    def _scalars(self, leaf: Leaf, slot: int) -> Part:
         """Numbers and booleans."""
         plan, values, kind = self.plan, leaf.values, leaf.values.type
-        if pa.types.is_dictionary(kind):
-            values = values.dictionary_decode()
-            kind = values.type
+        entries = np.empty((leaf.rows.size, k.WIDTH), np.int32)
         if pa.types.is_boolean(kind):
-            places = values.to_numpy(zero_copy_only=False).astype(np.int32)
-            code = k.BOOLEAN
+            truths = values.to_numpy(zero_copy_only=False).astype(np.int32)
+            ck.enter_numbers(slot, k.BOOLEAN, truths, entries)
         elif pa.types.is_integer(kind):
-            places = self._integers(values.to_numpy(zero_copy_only=False), slot)
-            code = k.INTEGER
+            integers = _numbers_of(values)[leaf.places]
+            ck.enter_integers(
+                slot, plan.whole, plan.highs, integers.astype(np.int64, copy=False), entries
+            )
+            if integers.dtype == np.uint64:
+                for at in np.flatnonzero(integers > np.uint64(2**63 - 1)).tolist():
+                    entries[at, k.NUMBER] = self._place(int(integers[at]), slot)
         elif pa.types.is_floating(kind):
-            reals = values.to_numpy(zero_copy_only=False).astype(np.float64)
+            reals = _numbers_of(values)[leaf.places].astype(np.float64, copy=False)
             places = np.empty(reals.size, np.int32)
-            k.locate_reals(slot, plan.whole, plan.highs, reals, places)
-            code = k.REAL
+            ck.locate_reals(slot, plan.whole, plan.highs, reals, places)
+            ck.enter_numbers(slot, k.REAL, places, entries)
         else:
             raise EventError(
                 f"attribute {leaf.name!r}: expected text, numbers, booleans, lists or records, "
                 f"found Arrow's {kind} (cast it to text or to a number)"
             )
-        entries = np.empty((places.size, k.WIDTH), np.int32)
-        k.enter_numbers(slot, code, places, entries)
-        self.parts.append((leaf.rows, entries))
+        return leaf.rows, entries
 
-    def _integers(self, values: Array, slot: int) -> Array:
-        plan = self.plan
-        places = np.empty(values.size, np.int32)
-        k.locate_integers(slot, plan.whole, plan.highs, values.astype(np.int64), places)
-        if values.dtype == np.uint64:
-            for at in np.flatnonzero(values > np.uint64(2**63 - 1)).tolist():
-                value = int(values[at])
-                near = float(value)
-                places[at] = k.locate_number(slot, plan.whole, plan.highs, near, value - int(near))
-        return places
+    def _place(self, value: int, slot: int) -> int:
+        """The place of an integer, however large."""
+        near = float(value)
+        return int(k.locate_number(slot, self.plan.whole, self.plan.highs, near, value - int(near)))
 
-    def _texts(self, leaf: Leaf, slot: int) -> tuple[Array, Array, Array, Array]:
-        """Texts; their rows, which of the distinct ones each is, and the bytes of those."""
-        rows, codes, dictionary = self._distinct(leaf)
-        offsets, data = _bytes_of(dictionary)
-        plan = self.plan
-        numbers = np.empty(offsets.size - 1, np.int32)
-        bounds = np.empty(offsets.size - 1, np.int32)
-        k.locate_texts(slot, plan.whole, plan.texts, data, offsets, numbers, bounds)
-        entries = np.empty((codes.size, k.WIDTH), np.int32)
-        k.enter_texts(slot, codes, numbers, bounds, offsets, self.size, entries)
-        self.parts.append((rows, entries))
+    def _entered(self, leaf: Leaf, slot: int) -> Part:
+        """Texts, which are turned round too if a slot asks for that."""
+        rows, plan, turned = leaf.rows, self.plan, int(self.turned[slot])
+        if pa.types.is_dictionary(leaf.values.type):
+            rows, codes, dictionary = _coded(leaf)
+            offsets, first, data = _bytes_of(dictionary)
+            begins, ends = offsets[:-1] - np.int64(first), offsets[1:] - np.int64(first)
+        else:
+            offsets, first, data = _bytes_of(leaf.values)
+            codes, begins, ends = np.empty((3, rows.size), np.int64)
+            count = ck.distinct_texts(offsets, data, leaf.places, first, codes, begins, ends)
+            begins, ends = begins[:count], ends[:count]
+        entries = np.empty((rows.size, k.WIDTH), np.int32)
+        ck.enter_texts(slot, plan.whole, plan.texts, data, codes, begins, ends, self.size, entries)
         self.data.append(data)
         self.size += data.size
         if self.size > np.iinfo(np.int32).max:
-            raise EventError("more than 2 GiB of distinct text; use smaller batches")
-        return rows, codes, offsets, data
-
-    def _distinct(self, leaf: Leaf) -> tuple[Array, Array, pa.Array]:
-        """The rows of a leaf of texts, which text each has, and the texts."""
-        rows, values = leaf.rows, leaf.values
-        if not pa.types.is_dictionary(values.type):
-            if rows.size < FEW * self.count:
-                return rows, np.arange(rows.size), values
-            values = values.dictionary_encode()
-        codes = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        dictionary = values.dictionary
-        if dictionary.null_count:  # an index may mean null
-            valid = pc.is_valid(dictionary).to_numpy(zero_copy_only=False)[codes]
-            rows, codes = rows[valid], codes[valid]
-            dictionary = dictionary.fill_null("")
-        return rows, codes, dictionary
-
-    def _turned(self, rows: Array, codes: Array, offsets: Array, data: Array, slot: int) -> None:
-        """The same texts turned round: only their place among bounds is ever asked for."""
-        plan = self.plan
-        bounds = np.empty(offsets.size - 1, np.int32)
-        k.locate_turned(slot, plan.whole, plan.texts, data, offsets, bounds)
-        entries = np.empty((codes.size, k.WIDTH), np.int32)
-        k.enter_texts(slot, codes, np.full(bounds.size, -1, np.int32), bounds, offsets, 0, entries)
-        self.parts.append((rows, entries))
+            raise EventError("more than 2 GiB of text; use smaller batches")
+        if turned >= 0:
+            others = np.empty((rows.size, k.WIDTH), np.int32)
+            ck.enter_turned(turned, plan.whole, plan.texts, data, codes, begins, ends, others)
+            self.reversed.append((rows, others))
+        return rows, entries
 
     def rows(self) -> Rows:
         """All entries in the order of rows."""
+        parts = [*self.scalars, *self.texts, *self.reversed]
         begins = np.zeros(self.count + 1, np.int64)
-        for rows, _ in self.parts:
-            k.count_rows(rows, begins)
+        for rows, _ in parts:
+            ck.count_rows(rows, begins)
         np.cumsum(begins, out=begins)
         ordered = np.empty((int(begins[-1]), k.WIDTH), np.int32)
         at = begins[:-1].copy()
-        for rows, entries in self.parts:
-            k.order_by_row(rows, at, entries, ordered)
-        data = np.concatenate([*self.data, np.zeros(0, np.uint8)])
+        for rows, entries in parts:
+            ck.order_by_row(rows, at, entries, ordered)
+        data = np.concatenate([*self.data, NOTHING])
         return Rows(begins * k.WIDTH, ordered.reshape(-1), data)
 
 
 def _folded(leaf: Leaf) -> Iterator[Leaf]:
     """A leaf of texts with these folded; nothing of another leaf."""
     kind = leaf.values.type
-    if pa.types.is_dictionary(kind) and _is_text(kind.value_type):
+    if pa.types.is_dictionary(kind):
         texts = leaf.values.dictionary.to_pylist()
         folded = pa.array([None if text is None else fold(text) for text in texts], pa.string())
         yield leaf._replace(values=pa.DictionaryArray.from_arrays(leaf.values.indices, folded))
     elif _is_text(kind):
-        yield leaf._replace(values=pa.array(map(fold, leaf.values.to_pylist()), pa.string()))
+        texts = leaf.values.take(pa.array(leaf.places)).to_pylist()
+        places = np.arange(len(texts))
+        yield leaf._replace(values=pa.array(map(fold, texts), pa.string()), places=places)
 
 
 def _valid(array: pa.Array) -> Array:
@@ -265,7 +259,7 @@ def _valid(array: pa.Array) -> Array:
         return np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
     found = np.empty(len(array), np.int64)
     bits = np.frombuffer(bitmap, np.uint8)
-    return found[: k.ones(bits, array.offset, len(array), found)]
+    return found[: ck.ones(bits, array.offset, len(array), found)]
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -274,12 +268,34 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
-def _bytes_of(texts: pa.Array) -> tuple[Array, Array]:
-    """Offsets and bytes of an array of texts, from its own beginning."""
-    large = texts.cast(pa.large_string())
-    _, offsets, data = large.buffers()
-    begins = np.frombuffer(offsets, np.int64)[large.offset : large.offset + len(large) + 1]
-    if data is None or begins.size == 0:
-        return np.zeros(len(texts) + 1, np.int64), np.zeros(0, np.uint8)
-    held = np.frombuffer(data, np.uint8)[begins[0] : begins[-1]]
-    return begins - begins[0], held
+def _coded(leaf: Leaf) -> tuple[Array, Array, pa.Array]:
+    """The rows of a leaf of dictionary's texts, which text each has, and the texts."""
+    rows, values = leaf.rows, leaf.values
+    codes = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    dictionary = values.dictionary
+    if dictionary.null_count:  # an index may mean null
+        valid = pc.is_valid(dictionary).to_numpy(zero_copy_only=False)[codes]
+        rows, codes = rows[valid], codes[valid]
+        dictionary = dictionary.fill_null("")
+    return rows, codes, dictionary
+
+
+def _numbers_of(array: pa.Array) -> Array:
+    """The values of an array of numbers; where it has nulls, anything."""
+    dtype = array.type.to_pandas_dtype()
+    size = np.dtype(dtype).itemsize
+    return np.frombuffer(array.buffers()[1], dtype, len(array), size * array.offset)
+
+
+def _bytes_of(texts: pa.Array) -> tuple[Array, int, Array]:
+    """Of an array of texts the offsets, at which of them its bytes begin, and these."""
+    if pa.types.is_string_view(texts.type):
+        texts = texts.cast(pa.large_string())
+    dtype = np.int64 if pa.types.is_large_string(texts.type) else np.int32
+    _, offsets, data = texts.buffers()
+    if data is None or len(texts) == 0:
+        return np.zeros(len(texts) + 1, dtype), 0, NOTHING
+    size = np.dtype(dtype).itemsize
+    begins = np.frombuffer(offsets, dtype, len(texts) + 1, size * texts.offset)
+    first = int(begins[0])
+    return begins, first, np.frombuffer(data, np.uint8)[first : int(begins[-1])]

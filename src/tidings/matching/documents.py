@@ -109,11 +109,12 @@ def _kinds_of(values: list[Any]) -> Array:
 
 def _typed(name: str, kind: int, values: Array, rows: Array) -> Iterator[Leaf]:
     """Values of one type as Arrow has them."""
+    places = np.arange(rows.size)
     if kind != _INTEGER:
-        yield Leaf(name, pa.array(values, _ARROW[kind]), rows)
+        yield Leaf(name, pa.array(values, _ARROW[kind]), places, rows)
         return
     try:
-        yield Leaf(name, pa.array(values.astype(np.int64)), rows)
+        yield Leaf(name, pa.array(values.astype(np.int64)), places, rows)
     except OverflowError:
         raise _Huge from None
 

@@ -62,7 +62,6 @@ ORDERED_WIDTH: Final = 5
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
-FAR: Final = 4_096  # constants from which a search among them waits for memory
 NEAR: Final = 64  # texts whose places in a hash table are computed together
 STEPS: Final = 3  # in which that is done
 FEW: Final = 1_024  # subscriptions, for which it is not: they are soon found, or need little memory
@@ -152,16 +151,48 @@ def item(whole, name, at):
     return whole[whole[2 * name] + at]
 
 
+def load_bytes(builder, context, signature, arguments, bits):
+    """The code that reads a number of so many bits, wherever it begins."""
+    held = context.make_array(signature.args[0])(context, builder, arguments[0])
+    at = builder.gep(held.data, [arguments[1]])
+    return builder.load(builder.bitcast(at, ir.IntType(bits).as_pointer()), align=1)
+
+
 @intrinsic
 def eight_bytes(typing_context: Any, array: Any, place: Any) -> Any:
     """Eight bytes of an array as one number, wherever they begin."""
 
     def generate(context, builder, signature, arguments):
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
-        at = builder.gep(held.data, [arguments[1]])
-        return builder.load(builder.bitcast(at, ir.IntType(64).as_pointer()), align=1)
+        return load_bytes(builder, context, signature, arguments, 64)
 
     return types.uint64(array, types.int64), generate
+
+
+@intrinsic
+def four_bytes(typing_context: Any, array: Any, place: Any) -> Any:
+    """Four bytes of an array as one number, wherever they begin."""
+
+    def generate(context, builder, signature, arguments):
+        found = load_bytes(builder, context, signature, arguments, 32)
+        return builder.zext(found, ir.IntType(64))
+
+    return types.uint64(array, types.int64), generate
+
+
+@njit(cache=True, nogil=True, inline="always")
+def some_bytes(data, at, count):
+    """Fewer than eight bytes as a number, as if zeros came behind: by reads that may overlap."""
+    at = np.int64(at)
+    if count >= 4:
+        high = four_bytes(data, at + count - 4)
+        value = four_bytes(data, at) | high << np.uint64(8 * (count - 4))
+    elif count > 0:
+        value = np.uint64(data[at])
+        value |= np.uint64(data[at + (count >> 1)]) << np.uint64(8 * (count >> 1))
+        value |= np.uint64(data[at + count - 1]) << np.uint64(8 * (count - 1))
+    else:
+        value = np.uint64(0)
+    return value
 
 
 @intrinsic
@@ -203,10 +234,9 @@ def hash_bytes(data, begin, end, seed):
         value = (value ^ eight_bytes(data, at)) * np.uint64(0x9E3779B97F4A7C15)
         value ^= value >> np.uint64(32)
         at += 8
-    for i in range(at, end):
-        value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
+    value = (value ^ some_bytes(data, at, end - at)) * np.uint64(0x9E3779B97F4A7C15)
     value ^= value >> np.uint64(32)
-    value *= np.uint64(0x9E3779B97F4A7C15)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
     return np.int64(value >> np.uint64(33))
 
 
@@ -224,24 +254,25 @@ def same_bytes(data, begin, end, other, other_begin, other_end):
         one += 8
         two += 8
         length -= 8
-    while length > 0 and data[one] == other[two]:
-        one += 1
-        two += 1
-        length -= 1
-    return length == 0
+    return some_bytes(data, one, length) == some_bytes(other, two, length)
 
 
 @njit(cache=True, nogil=True)
 def compare_bytes(data, begin, end, other, other_begin, other_end):
     """Below zero, zero or above it as the first bytes are below, equal or above the second."""
-    shared = min(end - begin, other_end - other_begin)
-    i = np.int64(0)
-    while i + 8 <= shared and eight_bytes(data, begin + i) == eight_bytes(other, other_begin + i):
-        i += 8
-    while i < shared:
-        if data[begin + i] != other[other_begin + i]:
-            return np.int64(data[begin + i]) - np.int64(other[other_begin + i])
-        i += 1
+    left = np.int64(min(end - begin, other_end - other_begin))
+    one = np.int64(begin)
+    two = np.int64(other_begin)
+    while left > 0:
+        if left >= 8:
+            a, b = eight_bytes(data, one), eight_bytes(other, two)
+        else:
+            a, b = some_bytes(data, one, left), some_bytes(other, two, left)
+        if a != b:
+            return np.int64(1) if swap_bytes(a) > swap_bytes(b) else np.int64(-1)
+        one += 8
+        two += 8
+        left -= 8
     return np.int64((end - begin) - (other_end - other_begin))
 
 
@@ -352,11 +383,7 @@ def first_bytes(data, begin, end):
     if end - begin >= 8:
         value = swap_bytes(eight_bytes(data, np.int64(begin)))
     else:
-        value = np.uint64(0)
-        for i in range(begin, end):
-            value = value << np.uint64(8) | np.uint64(data[i])
-        value <<= np.uint64(8 * (8 - (end - begin)))
-        value = value if end > begin else np.uint64(0)
+        value = swap_bytes(some_bytes(data, begin, end - begin))
     return np.int64(value ^ np.uint64(1 << 63))
 
 
@@ -1126,80 +1153,6 @@ def locate_number(slot, whole, highs, high, low):
 
 
 @njit(cache=True, nogil=True)
-def locate_texts(slot, whole, texts, data, offsets, numbers, places):
-    """The coordinates of many texts, whose bytes lie between successive offsets.
-
-    The first look into the hash table is taken for all before any is compared: these reads do not
-    wait for each other.
-    """
-    count = numbers.size
-    base = whole[2 * TEXT_TABLE]
-    mask = whole[2 * TEXT_TABLE + 1] - base - 1
-    offset = whole[2 * TEXT_PLACE]
-    first = item(whole, TEXT_FIRST, slot)
-    last = item(whole, TEXT_FIRST, slot + 1)
-    guess = np.empty(count, np.int32)
-    begin = np.empty(count, np.int32)
-    if first < last:
-        for i in range(count):
-            guess[i] = hash_bytes(data, offsets[i], offsets[i + 1], slot) & mask
-        for i in range(count):
-            guess[i] = whole[base + guess[i]]
-        for i in range(count):
-            begin[i] = whole[offset + 2 * guess[i]] if first <= guess[i] < last else -1
-            if begin[i] >= 0:
-                prefetch(texts, np.int64(begin[i]))
-    bounds = item(whole, BOUND_BEGIN, slot + 1) - item(whole, BOUND_BEGIN, slot)
-    for i in range(count):
-        numbers[i] = -1
-        places[i] = -1
-        if first < last:
-            number = guess[i]
-            if begin[i] >= 0 and same_bytes(
-                texts, begin[i], whole[offset + 2 * number + 2], data, offsets[i], offsets[i + 1]
-            ):
-                numbers[i] = number
-            elif number >= 0:
-                numbers[i] = find_text(
-                    TEXT_TABLE, TEXT_PLACE, 2, TEXT_FIRST, whole, texts, slot,
-                    data, offsets[i], offsets[i + 1],
-                )  # fmt: skip
-        if bounds:
-            places[i] = locate_bound(slot, whole, texts, data, offsets[i], offsets[i + 1])
-
-
-@njit(cache=True, nogil=True)
-def locate_turned(slot, whole, texts, data, offsets, places):
-    """The places among bounds of many texts turned round."""
-    turned = np.empty(data.size, np.uint8)
-    for i in range(places.size):
-        begin = offsets[i]
-        end = offsets[i + 1]
-        turn_round(data, begin, end, turned, begin)
-        places[i] = locate_bound(slot, whole, texts, turned, begin, end)
-
-
-@njit(cache=True, nogil=True)
-def locate_integers(slot, whole, highs, values, places):
-    """The coordinates of many integers."""
-    for i in range(values.size):
-        high, low = split_integer(values[i])
-        places[i] = locate_number(slot, whole, highs, high, low)
-
-
-@njit(cache=True, nogil=True)
-def locate_reals(slot, whole, highs, values, places):
-    """The coordinates of many reals; among many constants in their order, which stays near."""
-    constants = item(whole, NUMBER_BEGIN, slot + 1) - item(whole, NUMBER_BEGIN, slot)
-    if constants < FAR or values.size < FAR:
-        for i in range(values.size):
-            places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
-    else:
-        for i in np.argsort(values):
-            places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
-
-
-@njit(cache=True, nogil=True)
 def big_endian(data, at, size):
     """An unsigned number of so many bytes."""
     value = np.uint64(0)
@@ -1547,67 +1500,3 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
         found = end
         row += 1
     return row, found, asks
-
-
-@njit(cache=True, nogil=True)
-def count_rows(rows, counts):
-    """Count the entries of each row, at the place behind it."""
-    for entry in range(rows.size):
-        counts[rows[entry] + 1] += 1
-
-
-@njit(cache=True, nogil=True)
-def order_by_row(rows, at, entries, ordered):
-    """Put entries where those of their rows go on, which is written on."""
-    for entry in range(rows.size):
-        place = at[rows[entry]]
-        at[rows[entry]] += 1
-        for i in range(WIDTH):
-            ordered[place, i] = entries[entry, i]
-
-
-@njit(cache=True, nogil=True)
-def enter_numbers(slot, kind, places, entries):
-    """Entries of numbers or booleans."""
-    for i in range(places.size):
-        entries[i, :] = 0
-        entries[i, SLOT] = slot
-        entries[i, KIND] = kind
-        entries[i, NUMBER] = places[i]
-
-
-@njit(cache=True, nogil=True)
-def enter_texts(slot, codes, numbers, bounds, offsets, shift, entries):
-    """Entries of texts, of which each says which of the distinct ones it is."""
-    for i in range(codes.size):
-        code = codes[i]
-        entries[i, SLOT] = slot
-        entries[i, KIND] = TEXT
-        entries[i, NUMBER] = 0
-        entries[i, TEXT_NUMBER] = numbers[code]
-        entries[i, BOUND] = bounds[code]
-        entries[i, BEGIN] = offsets[code] + shift
-        entries[i, END] = offsets[code + 1] + shift
-
-
-@njit(cache=True, nogil=True)
-def ones(bits, offset, length, found):
-    """The places of ones among bits, counted from an offset; how many they are."""
-    count = 0
-    at = 0
-    while at < length:
-        place = offset + at
-        if place & 7 == 0 and at + 64 <= length:
-            word = eight_bytes(bits, place >> 3)
-            left = np.int64(word)
-            while left != 0:
-                found[count] = at + trailing_zeros(left)
-                left &= left - 1
-                count += 1
-            at += 64
-        else:
-            if bits[place >> 3] >> (place & 7) & 1:
-                found[count] = at
-                count += 1
-            at += 1
-    return count

@@ -1,0 +1,236 @@
+"""The compiled part of reading batches: the values of a column as entries.
+
+What must live here: what `columns` calls for every column, and what puts the entries of all columns
+in the order of rows. Values of a column repeat, so each distinct one is located once.
+
+Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
+has to change this file too, or to remove what is kept; the tests do that by themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numba import njit
+
+from tidings.matching.kernels import (
+    BEGIN,
+    BOUND,
+    BOUND_BEGIN,
+    END,
+    INTEGER,
+    KIND,
+    NUMBER,
+    NUMBER_BEGIN,
+    SLOT,
+    TEXT,
+    TEXT_FIRST,
+    TEXT_NUMBER,
+    TEXT_PLACE,
+    TEXT_TABLE,
+    WIDTH,
+    eight_bytes,
+    find_text,
+    hash_bytes,
+    item,
+    locate_bound,
+    locate_number,
+    prefetch,
+    same_bytes,
+    split_integer,
+    trailing_zeros,
+    turn_round,
+)
+
+FAR: Final = 4_096  # constants from which a search among them waits for memory
+REMEMBERED: Final = 1_024  # integers whose places are at hand
+
+
+@njit(cache=True, nogil=True)
+def distinct_texts(offsets, data, places, first, codes, begins, ends):
+    """Which texts of a column differ, and which of them each one at a place is; how many.
+
+    The bytes of text n lie from `offsets[n]` to `offsets[n + 1]`, counted from `first`.
+    """
+    size = 16
+    while size < 2 * places.size:
+        size *= 2
+    table = np.full(size, -1, np.int32)
+    mask = size - 1
+    count = 0
+    for i in range(places.size):
+        begin = np.int64(offsets[places[i]] - first)
+        end = np.int64(offsets[places[i] + 1] - first)
+        at = hash_bytes(data, begin, end, 0) & mask
+        code = np.int64(table[at])
+        while code >= 0 and not same_bytes(data, begins[code], ends[code], data, begin, end):
+            at = (at + 1) & mask
+            code = np.int64(table[at])
+        if code < 0:
+            code = np.int64(count)
+            table[at] = count
+            begins[count] = begin
+            ends[count] = end
+            count += 1
+        codes[i] = code
+    return count
+
+
+@njit(cache=True, nogil=True)
+def enter_texts(slot, whole, texts, data, codes, begins, ends, shift, entries):
+    """Entries of texts, of which each says which of the distinct ones it is."""
+    numbers = np.empty(begins.size, np.int32)
+    bounds = np.empty(begins.size, np.int32)
+    locate_texts(slot, whole, texts, data, begins, ends, numbers, bounds)
+    for i in range(codes.size):
+        code = codes[i]
+        entries[i, SLOT] = slot
+        entries[i, KIND] = TEXT
+        entries[i, NUMBER] = 0
+        entries[i, TEXT_NUMBER] = numbers[code]
+        entries[i, BOUND] = bounds[code]
+        entries[i, BEGIN] = begins[code] + shift
+        entries[i, END] = ends[code] + shift
+
+
+@njit(cache=True, nogil=True)
+def enter_turned(slot, whole, texts, data, codes, begins, ends, entries):
+    """Entries of the same texts turned round: only their place among bounds is ever asked for."""
+    longest = 0
+    for i in range(begins.size):
+        longest = max(longest, ends[i] - begins[i])
+    turned = np.empty(longest, np.uint8)
+    bounds = np.empty(begins.size, np.int32)
+    for i in range(begins.size):
+        turn_round(data, begins[i], ends[i], turned, 0)
+        bounds[i] = locate_bound(slot, whole, texts, turned, 0, ends[i] - begins[i])
+    for i in range(codes.size):
+        entries[i, :] = 0
+        entries[i, SLOT] = slot
+        entries[i, KIND] = TEXT
+        entries[i, TEXT_NUMBER] = -1
+        entries[i, BOUND] = bounds[codes[i]]
+
+
+@njit(cache=True, nogil=True)
+def locate_texts(slot, whole, texts, data, begins, ends, numbers, places):
+    """The coordinates of many texts, of which each has its bytes from where to where.
+
+    The first look into the hash table is taken for all before any is compared: these reads do not
+    wait for each other.
+    """
+    count = numbers.size
+    base = whole[2 * TEXT_TABLE]
+    mask = whole[2 * TEXT_TABLE + 1] - base - 1
+    offset = whole[2 * TEXT_PLACE]
+    first = item(whole, TEXT_FIRST, slot)
+    last = item(whole, TEXT_FIRST, slot + 1)
+    guess = np.empty(count, np.int32)
+    begin = np.empty(count, np.int32)
+    if first < last:
+        for i in range(count):
+            guess[i] = hash_bytes(data, begins[i], ends[i], slot) & mask
+        for i in range(count):
+            guess[i] = whole[base + guess[i]]
+        for i in range(count):
+            begin[i] = whole[offset + 2 * guess[i]] if first <= guess[i] < last else -1
+            if begin[i] >= 0:
+                prefetch(texts, np.int64(begin[i]))
+    bounds = item(whole, BOUND_BEGIN, slot + 1) - item(whole, BOUND_BEGIN, slot)
+    for i in range(count):
+        numbers[i] = -1
+        places[i] = -1
+        if first < last:
+            number = guess[i]
+            if begin[i] >= 0 and same_bytes(
+                texts, begin[i], whole[offset + 2 * number + 2], data, begins[i], ends[i]
+            ):
+                numbers[i] = number
+            elif number >= 0:
+                numbers[i] = find_text(
+                    TEXT_TABLE, TEXT_PLACE, 2, TEXT_FIRST, whole, texts, slot,
+                    data, begins[i], ends[i],
+                )  # fmt: skip
+        if bounds:
+            places[i] = locate_bound(slot, whole, texts, data, begins[i], ends[i])
+
+
+@njit(cache=True, nogil=True)
+def enter_integers(slot, whole, highs, values, entries):
+    """Entries of integers; those met lately are not located again."""
+    known = np.zeros(REMEMBERED, np.int64)
+    remembered = np.full(REMEMBERED, -1, np.int32)
+    for i in range(values.size):
+        value = values[i]
+        at = np.uint64(value) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(54)
+        if known[at] != value or remembered[at] < 0:
+            high, low = split_integer(value)
+            known[at] = value
+            remembered[at] = locate_number(slot, whole, highs, high, low)
+        entries[i, :] = 0
+        entries[i, SLOT] = slot
+        entries[i, KIND] = INTEGER
+        entries[i, NUMBER] = remembered[at]
+
+
+@njit(cache=True, nogil=True)
+def locate_reals(slot, whole, highs, values, places):
+    """The coordinates of many reals; among many constants in their order, which stays near."""
+    constants = item(whole, NUMBER_BEGIN, slot + 1) - item(whole, NUMBER_BEGIN, slot)
+    if constants < FAR or values.size < FAR:
+        for i in range(values.size):
+            places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
+    else:
+        for i in np.argsort(values):
+            places[i] = locate_number(slot, whole, highs, values[i], np.int64(0))
+
+
+@njit(cache=True, nogil=True)
+def enter_numbers(slot, kind, places, entries):
+    """Entries of numbers or booleans."""
+    for i in range(places.size):
+        entries[i, :] = 0
+        entries[i, SLOT] = slot
+        entries[i, KIND] = kind
+        entries[i, NUMBER] = places[i]
+
+
+@njit(cache=True, nogil=True)
+def count_rows(rows, counts):
+    """Count the entries of each row, at the place behind it."""
+    for entry in range(rows.size):
+        counts[rows[entry] + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def order_by_row(rows, at, entries, ordered):
+    """Put entries where those of their rows go on, which is written on."""
+    for entry in range(rows.size):
+        place = at[rows[entry]]
+        at[rows[entry]] += 1
+        for i in range(WIDTH):
+            ordered[place, i] = entries[entry, i]
+
+
+@njit(cache=True, nogil=True)
+def ones(bits, offset, length, found):
+    """The places of ones among bits, counted from an offset; how many they are."""
+    count = 0
+    at = 0
+    while at < length:
+        place = offset + at
+        if place & 7 == 0 and at + 64 <= length:
+            word = eight_bytes(bits, place >> 3)
+            left = np.int64(word)
+            while left != 0:
+                found[count] = at + trailing_zeros(left)
+                left &= left - 1
+                count += 1
+            at += 64
+        else:
+            if bits[place >> 3] >> (place & 7) & 1:
+                found[count] = at
+                count += 1
+            at += 1
+    return count
