@@ -2,14 +2,15 @@
 
 The kernels read and write it; they keep the GIL, so a change is seen whole or not at all. A filter
 goes to them in MessagePack, as an event does, and is held with its constants as they are, filed
-under an equality or else under the presence of an attribute (see the last part of `kernels`). What
-they cannot test, Python is asked about here.
+under an equality, under bytes of a text, or else under the presence of an attribute. What they
+cannot test, Python is asked about here.
 
 Where the room ends, `larger` makes another, in which those removed are left out.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -26,10 +27,13 @@ Array = np.ndarray[Any, Any]
 
 LEAST: Final = 256  # subscriptions that there is room for at first
 USUAL: Final = 128  # bytes that the filters of one take in MessagePack
+LINE: Final = 64  # bytes
 ASKING: Final = 16  # what asking Python is worth, in tests of filters
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
 NOTHING: Final = np.zeros(0, np.int64)
 NONE: Final = np.zeros(fk.USED, np.int64)
+# Operators that ignore case, as they stand in MessagePack; a text may look like one.
+_IGNORING: Final = re.compile(rb"[\xa2-\xaf]i(?:!?=|in|prefix|suffix|contains)").search
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -38,18 +42,18 @@ class Fresh:
 
     def __init__(self, held: Array | None = None, size: int = 0, filters: int = 0) -> None:
         """With room for twice what is held, and something of that size and so many filters."""
-        self.ids: list[Id] = []
         self.predicates: list[Predicate] = []
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
         self.changes = 0
         self._arrays = {
-            name: np.zeros(length, np.uint8 if name == fk.HELD_TEXTS else np.int64)
+            name: _zeros(length, np.dtype(np.uint8 if name == fk.HELD_TEXTS else np.int64))
             for name, length in _lengths(NONE if held is None else held, size, filters).items()
         }
         self.used = self._arrays[fk.HELD_USED]
         self.used[fk.USED_SLOTS] = 1  # which is always present
         self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK, fk.SLOT_SINGLE]] = -1
+        self.ids = np.empty(self.room, object)
         self.context = np.zeros(fk.HELD_CONTEXT, np.int64)
         for name, array in self._arrays.items():
             self.context[name : name + 2] = array.ctypes.data, array.size
@@ -70,16 +74,19 @@ class Fresh:
     def add(self, id: Id, predicate: Predicate, marks: Array = NOTHING) -> bool:
         """Add a subscription, in the place of the one with this id if there is one.
 
-        At the same moment the bytes at the addresses `marks` are set. False if there is no room.
+        At the same moment the one elsewhere goes that has these marks. False if there is no room.
         """
         data, ask = _encoded(predicate)
-        if b"i" in data:  # as every operator that ignores case begins
+        if _IGNORING(data) is not None:
             self._fold(predicate)
+        next_number = len(self.predicates)
+        if next_number == self.ids.size:
+            return False
         self.predicates.append(predicate)
-        self.ids.append(id)
+        self.ids[next_number] = id
         number = fk.hold(self.context, data, ask, self.numbers.get(id, -1), marks)
         if number == fk.NO_ROOM:
-            del self.predicates[-1], self.ids[-1]
+            del self.predicates[-1]
             return False
         self.numbers[id] = number
         self.changes += 1
@@ -113,15 +120,15 @@ class Fresh:
         """Another one with what is held but for the ids dropped, and with more room."""
         kept = {id: number for id, number in self.numbers.items() if id not in dropped}
         order = sorted(kept.values())
-        leave = np.ones(len(self.ids), bool)
+        leave = np.ones(len(self.predicates), bool)
         leave[order] = False
         held = np.zeros(fk.USED, np.int64)
         fk.measure_held(self.context, leave, held)
         other = Fresh(held, size, filters)
         fk.hold_others(other.context, self.context, leave)
-        other.ids = [self.ids[number] for number in order]
+        other.ids[: len(order)] = self.ids[order]
         other.predicates = [self.predicates[number] for number in order]
-        other.numbers = {id: number for number, id in enumerate(other.ids)}
+        other.numbers = {id: number for number, id in enumerate(other.ids[: len(order)])}
         other.folded = dict(self.folded)
         other.changes = self.changes + 1
         return other
@@ -129,7 +136,7 @@ class Fresh:
     def found(self, found: int, asks: int, event: dict[str, Any], out: Array) -> list[Id]:
         """The ids of what the kernel found for an event and of what Python says yes to."""
         ids = self.ids
-        answer = [ids[number] for number in out[:found].tolist()]
+        answer: list[Id] = ids[out[:found]].tolist()
         if asks:
             predicates = self.predicates
             asked = out[out.size - asks :].tolist()
@@ -161,7 +168,9 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
     owners = int(twice[fk.USED_OWNERS]) + LEAST
     slots = int(twice[fk.USED_SLOTS]) + size // 8 + 2
     many, few = _block(fk.MANY_SLOTS), _block(fk.FEW_SLOTS) + _block(1)  # of every slot
-    whole_blocks = int(twice[fk.USED_BLOCKS]) // fk.BLOCK_HELD + filters + 8
+    held_filters = int(twice[fk.USED_BLOCKS])
+    whole_blocks = held_filters // fk.BLOCK_HELD + 2 * filters + 8
+    items = 4 * held_filters + fk.MOST_LISTED * (filters + 4) + fk.LEAST_LISTED * slots
     return {
         fk.HELD_USED: fk.USED,
         fk.HELD_NAMES: _power(2 * slots),
@@ -170,10 +179,20 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_RECORDS: int(twice[fk.USED_RECORDS]) + 4 * size + 64,
         fk.HELD_NODES: fk.NODE_WIDTH * (int(twice[fk.USED_NODES]) + size),
         fk.HELD_BUCKETS: fk.BUCKET_WIDTH * _power(2 * owners),
+        fk.HELD_KEYS: fk.KEY_BITS // 64,
+        fk.HELD_LISTS: fk.ITEM_WIDTH * items,
         fk.HELD_BLOCKS: many * (whole_blocks + fk.SOME_SLOTS) + few * slots,
         fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
         fk.HELD_TEXTS: int(twice[fk.USED_TEXTS]) + 2 * size + 64,
     }
+
+
+def _zeros(length: int, dtype: np.dtype[Any]) -> Array:
+    """An array that begins where a line of the memory does."""
+    size = length * dtype.itemsize
+    held = np.zeros(size + LINE, np.uint8)
+    begin = -held.ctypes.data % LINE
+    return held[begin : begin + size].view(dtype)
 
 
 def _block(slots: int) -> int:

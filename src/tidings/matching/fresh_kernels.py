@@ -1,9 +1,10 @@
 """The compiled part of what is fresh: filters held with their constants as they are.
 
 What must live here: the layout of the growing arrays that `fresh` makes, and what reads and writes
-them. An event is read once more, its values as they are. It is looked up by its equalities; what
-asks for no equality lies in blocks of 256 with a bit for each in every cell of an attribute, as in
-the cells of `kernels`.
+them. An event is read once more, its values as they are. It is looked up by its equalities and by
+the bytes that its texts begin with, end with and contain. What asks for nothing of that lies in a
+list of the attribute, with a test beside it; and where such a list grows long, in blocks of 256
+with a bit for each in every cell of an attribute, as in the cells of `kernels`.
 
 Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
 has to change this file too, or to remove what is kept; the tests do that by themselves.
@@ -27,6 +28,7 @@ from tidings.matching.kernels import (
     NUMBER_IN,
     NUMBER_NOT,
     REAL,
+    STRETCHED,
     TEXT,
     TEXT_AMONG,
     TEXT_BETWEEN,
@@ -38,6 +40,7 @@ from tidings.matching.kernels import (
     contains,
     copy,
     double_of,
+    eight_bytes,
     fill,
     first_bytes,
     hash_bytes,
@@ -46,6 +49,7 @@ from tidings.matching.kernels import (
     pointer_to,
     prefetch,
     same_bytes,
+    some_bytes,
     split_integer,
     trailing_zeros,
 )
@@ -53,38 +57,55 @@ from tidings.matching.kernels import (
 # Fresh subscriptions: what `fresh` holds, constants as they are, in arrays that are written on.
 # All of this keeps the GIL, so that nobody sees a change half done, and works on one set of stamps.
 #
-# A filter is filed under an equality, in a chain of a hash table, or else under the presence of one
-# attribute, in blocks of 256: for each cell of the values of some attributes four words tell which
-# of these an event with such a value may satisfy. What is left is tested. Slot 0 is always present.
+# A filter is filed under an equality or some bytes of a text, in a chain of a hash table, or else
+# under the presence of one attribute: in its list, or in blocks of 256, where for each cell of the
+# values of some attributes four words tell which of these an event with such a value may satisfy.
+# What is left is tested. Slot 0 is always present.
 (
     HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_BUCKETS,
-    HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_CONTEXT,
-) = range(0, 22, 2)  # fmt: skip
+    HELD_KEYS, HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_CONTEXT,
+) = range(0, 26, 2)  # fmt: skip
 # How much of each is used, the number of the event, and how many filters are found in blocks that
 # tell little, or have to be asked in Python.
 (
-    USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_BLOCKS, USED_OWNERS, USED_EPOCH,
-    USED_WIDE, USED_ASKED, USED,
-) = range(10)  # fmt: skip
-# Of a slot: where its name is, its blocks, those of filters with a single test apart, how many
-# filters they hold, how many equalities are filed, how many filters ask for it besides; and of the
-# event at hand whether it is present, in which cell, and where its entries are.
+    USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_LISTS, USED_BLOCKS, USED_OWNERS,
+    USED_EPOCH, USED_WIDE, USED_ASKED, USED,
+) = range(11)  # fmt: skip
+# Of a slot, what is looked at first in one line of the memory: of the event at hand whether it is
+# present, in which cell, and where its entries are; the first bytes of its name and how long that
+# is; in which ways filters are filed under it, and where its list is. Then how long that is and its
+# room; how many filters list and blocks hold; a bit for each sort of grams; its blocks, those of
+# filters with a single test apart; how many filters ask for it besides; where its name is.
 (
-    SLOT_NAME, SLOT_NAME_END, SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_SINGLE, SLOT_LAST_SINGLE,
-    SLOT_FILED, SLOT_KEYED, SLOT_ASKED, SLOT_STAMP, SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END,
-    SLOT_WIDTH,
-) = range(14)  # fmt: skip
+    SLOT_STAMP, SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END,
+    SLOT_NAME_BYTES, SLOT_NAME_SIZE, SLOT_WAYS, SLOT_LIST,
+    SLOT_LISTED, SLOT_ROOM, SLOT_FILED, SLOT_GRAMS,
+    SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_SINGLE, SLOT_LAST_SINGLE,
+    SLOT_ASKED, SLOT_NAME,
+) = range(18)  # fmt: skip
+SLOT_WIDTH: Final = 24  # whole lines
+BY_LIST, BY_KEY, BY_GRAM, IN_CELLS = 1, 2, 4, 8
 # A record: its subscription, below zero when removed; whether it is to be asked, and whether the
-# subscription may be met twice; its place in a block, or -1; how many tests; its whole length. A
-# test: a word, and two bounds of two numbers each.
+# subscription may be met twice; its place in a block, or -1, or below that its place in a list
+# (-2 - place); how many tests; its whole length. A test: a word, and two bounds of two numbers.
 RECORD_OWNER, RECORD_FLAGS, RECORD_FILED, RECORD_TESTS, RECORD_LENGTH, RECORD_HEAD = range(6)
 ASKS, TWICE = 1, 2
 TEST_WIDTH: Final = 5
 OWNER_RECORD, OWNER_RECORDS, OWNER_STAMP, OWNER_WIDTH = range(4)
 BUCKET_FIRST, BUCKET_LAST, BUCKET_COUNT, BUCKET_WIDTH = range(4)
+KEY_BITS: Final = 1 << 16  # by which most keys are told to be none without a look at their bucket
 # A node: its record, the next, the slot of the equality (chains are shared), and another slot that
 # has to be present, which may be 0.
 NODE_RECORD, NODE_NEXT, NODE_KEY, NODE_SLOT, NODE_WIDTH = range(5)
+# What is in a list: the subscription, below zero when removed; the record, below zero (-1 - place)
+# where the test beside it is all that is to be tested; another slot that has to be present; a test.
+ITEM_OWNER, ITEM_RECORD, ITEM_SLOT, ITEM_TEST = range(4)
+ITEM_WIDTH: Final = ITEM_TEST + TEST_WIDTH
+AT_ONCE: Final = 16  # that are brought near
+LEAST_LISTED, MOST_LISTED = 4, 64  # that there is room for at first, and after which blocks begin
+# A gram: up to three bytes with which a text begins, ends, or which it contains.
+GRAM_FIRST, GRAM_LAST, GRAM_WITHIN = range(3)
+MOST_GRAM: Final = 3
 # A block: the next; how many records; how many slots, and for how many there is room; four words
 # that tell which records are not removed. Then the records, the slots, and for each of these rows.
 BLOCK_NEXT, BLOCK_COUNT, BLOCK_SLOTS, BLOCK_CAPACITY, BLOCK_LIVE = range(5)
@@ -110,7 +131,13 @@ RAW_NEGATED: Final = 1 << 32
 RAW_TYPES: Final = 33
 RAW_OPEN_LOW, RAW_OPEN_HIGH, RAW_PAST_LOW, RAW_PAST_HIGH = 1 << 37, 1 << 38, 1 << 39, 1 << 40
 RAW_KIND: Final = 41
-RAW_WIDTH: Final = 5  # of an entry: slot, type, a number's double and the rest, or a text's place
+# What is noted of a field before its values are entries: two numbers a byte are enough, as a name
+# and a value take two bytes at least.
+FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
+# Of an entry: slot, type, a number's double and the rest, or a text's place (the last two), and the
+# hash by which equalities are looked up.
+RAW_KEY: Final = 5
+RAW_WIDTH: Final = 6
 NO_ROOM: Final = -1
 # What a call gets: where the context of what is fresh is, room for entries, room for what is found,
 # what was found and is to be asked, and where the contexts of so many plans are.
@@ -189,20 +216,34 @@ def text_cell(cuts, slot, key):
     return FIRST_TEXT_CELL + cell
 
 
+@njit(cache=True, inline="always")
+def name_bytes(data, begin, end):
+    """The first bytes of a name as a number."""
+    return np.int64(
+        eight_bytes(data, np.int64(begin))
+        if end - begin >= 8
+        else some_bytes(data, begin, end - begin)
+    )
+
+
 @njit(cache=True)
-def find_slot(slots, names, texts, data, begin, end):
-    """The slot of a name, or -1, and the place in the hash table where it is or would be."""
+def find_slot(slots, names, texts, data, begin, end, at):
+    """The slot of a name, or -1, and the place in the hash table where it is or would be.
+
+    It is looked for from the place on that the hash of the name gives.
+    """
     mask = names.size - 1
-    at = hash_bytes(data, begin, end, 0) & mask
+    size = end - begin
+    first = name_bytes(data, begin, end)
     while True:
         slot = names[at]
         if slot == 0:
             return -1, at
         base = SLOT_WIDTH * slot
-        if same_bytes(
-            texts, slots[base + SLOT_NAME], slots[base + SLOT_NAME_END], data, begin, end
-        ):
-            return slot, at
+        if slots[base + SLOT_NAME_BYTES] == first and slots[base + SLOT_NAME_SIZE] == size:
+            name = slots[base + SLOT_NAME]
+            if size <= 8 or same_bytes(texts, name, name + size, data, begin, end):
+                return slot, at
         at = (at + 1) & mask
 
 
@@ -220,7 +261,8 @@ def slot_named(context, data, begin, end, folded):
         texts[last] = 0
         texts[last + 1] = 49  # "1"
         last += 2
-    slot, at = find_slot(slots, names, texts, texts, first, last)
+    at = hash_bytes(texts, first, last, 0) & (names.size - 1)
+    slot, at = find_slot(slots, names, texts, texts, first, last, at)
     if slot < 0:
         slot = used[USED_SLOTS]
         used[USED_SLOTS] = slot + 1
@@ -228,7 +270,8 @@ def slot_named(context, data, begin, end, folded):
         names[at] = slot
         base = SLOT_WIDTH * slot
         slots[base + SLOT_NAME] = first
-        slots[base + SLOT_NAME_END] = last
+        slots[base + SLOT_NAME_SIZE] = last - first
+        slots[base + SLOT_NAME_BYTES] = name_bytes(texts, first, last)
         slots[base + SLOT_BLOCK] = -1
         slots[base + SLOT_LAST_BLOCK] = -1
         slots[base + SLOT_SINGLE] = -1
@@ -250,7 +293,8 @@ def has_room(context, size, filters):
         and used[USED_TEXTS] + 2 * size + 64 <= context[HELD_TEXTS + 1]
         and used[USED_RECORDS] + 4 * size + 64 <= context[HELD_RECORDS + 1]
         and NODE_WIDTH * (used[USED_NODES] + size) <= context[HELD_NODES + 1]
-        and used[USED_BLOCKS] + block * filters <= context[HELD_BLOCKS + 1]
+        and used[USED_LISTS] + ITEM_WIDTH * MOST_LISTED * filters <= context[HELD_LISTS + 1]
+        and used[USED_BLOCKS] + 2 * block * filters <= context[HELD_BLOCKS + 1]
         and OWNER_WIDTH * (used[USED_OWNERS] + 1) <= context[HELD_OWNERS + 1]
     )
 
@@ -488,11 +532,14 @@ def is_equality(records, test):
 
 
 @njit(cache=True)
-def file_key(context, bucket, record, key, slot):
+def file_key(context, hashed, record, key, slot):
     """Put a record to the end of a chain, with its slot and another that has to be present."""
     used = longs_at(context, HELD_USED)
     nodes = longs_at(context, HELD_NODES)
     buckets = longs_at(context, HELD_BUCKETS)
+    keys = longs_at(context, HELD_KEYS)
+    keys[(hashed & (KEY_BITS - 1)) >> 6] |= np.int64(1) << (hashed & 63)
+    bucket = hashed & (buckets.size // BUCKET_WIDTH - 1)
     node = used[USED_NODES]
     used[USED_NODES] = node + 1
     nodes[NODE_WIDTH * node + NODE_RECORD] = record
@@ -517,40 +564,146 @@ def file_record(context, record):
     texts = bytes_at(context, HELD_TEXTS)
     mask = buckets.size // BUCKET_WIDTH - 1
     best = listed = primary = -1
-    bucket = fewest = np.int64(0)
+    best_hash = fewest = gram_bit = np.int64(0)
     first = record + RECORD_HEAD
     for i in range(records[record + RECORD_TESTS]):
         test = first + TEST_WIDTH * i
         word = records[test]
         kind = word >> RAW_KIND
         if is_equality(records, test):
-            here = key_of(records, texts, test, test + 1) & mask
-            count = buckets[BUCKET_WIDTH * here + BUCKET_COUNT]
+            hashed = key_of(records, texts, test, test + 1)
+            count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
             if kind == BOOLEAN_IS:
                 count += BOOLEAN_CHAIN
-            if best < 0 or count < fewest:
-                best, bucket, fewest = test, here, count
+            if best < 0 or gram_bit or count < fewest:
+                best, best_hash, fewest, gram_bit = test, hashed, count, np.int64(0)
         elif word & RAW_NEGATED == 0:
             if (kind == TEXT_AMONG or kind == NUMBER_AMONG) and records[test + 2] <= MOST_KEYS:  # noqa: SIM109
                 listed = test
+            elif kind == TEXT_PREFIX or kind == TEXT_SUFFIX or kind == TEXT_CONTAINS:  # noqa: SIM109
+                hashed, bit = rarest_gram(records, texts, buckets, test)
+                count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
+                if bit and (best < 0 or (gram_bit and count < fewest)):
+                    best, best_hash, fewest, gram_bit = test, hashed, count, bit
             filed = slots[SLOT_WIDTH * (word & RAW_SLOT) + SLOT_FILED]
-            if primary < 0 or filed < slots[SLOT_WIDTH * primary + SLOT_FILED]:
-                primary = word & RAW_SLOT
-    if best >= 0:
+            if (
+                primary < 0
+                or filed < slots[SLOT_WIDTH * (records[primary] & RAW_SLOT) + SLOT_FILED]
+            ):
+                primary = test
+    if best >= 0 and not (gram_bit and listed >= 0):
         key = records[best] & RAW_SLOT
-        slots[SLOT_WIDTH * key + SLOT_KEYED] += 1
-        file_key(context, bucket, record, key, rare_slot(records, slots, record, best))
+        slots[SLOT_WIDTH * key + SLOT_WAYS] |= BY_GRAM if gram_bit else BY_KEY
+        slots[SLOT_WIDTH * key + SLOT_GRAMS] |= gram_bit
+        file_key(context, best_hash, record, key, rare_slot(records, slots, record, best))
     elif listed >= 0:
         key = records[listed] & RAW_SLOT
-        slots[SLOT_WIDTH * key + SLOT_KEYED] += 1
+        slots[SLOT_WIDTH * key + SLOT_WAYS] |= BY_KEY
         slot = rare_slot(records, slots, record, listed)
         records[record + RECORD_FLAGS] |= TWICE
         for i in range(records[listed + 2]):
             place = record + records[listed + 1] + 2 * i
-            file_key(context, key_of(records, texts, listed, place) & mask, record, key, slot)
+            file_key(context, key_of(records, texts, listed, place), record, key, slot)
+    elif primary >= 0:
+        file_in_list(context, primary, record)
     else:
-        file_in_block(context, max(primary, 0), record)
+        file_in_block(context, 0, record)
     longs_at(context, HELD_USED)[USED_ASKED] += records[record + RECORD_FLAGS] & ASKS
+
+
+@njit(cache=True)
+def hash_gram(slot, sort, gram, length):
+    """A hash of some bytes that a text of a slot begins with, ends with or contains."""
+    value = np.uint64(gram | length << 24 | (sort + 1) << 28) * np.uint64(0x9E3779B97F4A7C15)
+    value ^= np.uint64(slot) * np.uint64(0xC2B2AE3D27D4EB4F)
+    value ^= value >> np.uint64(29)
+    value *= np.uint64(0xBF58476D1CE4E5B9)
+    return np.int64(value >> np.uint64(33))
+
+
+@njit(cache=True)
+def gram_at(data, at, length):
+    """Up to three bytes as a number."""
+    gram = np.int64(data[at])
+    if length > 1:
+        gram = gram << 8 | np.int64(data[at + 1])
+    if length > 2:
+        gram = gram << 8 | np.int64(data[at + 2])
+    return gram
+
+
+@njit(cache=True)
+def rarest_gram(records, texts, buckets, test):
+    """Of the grams of a test the hash of the rarest, and the bit of its sort; 0 if none."""
+    mask = buckets.size // BUCKET_WIDTH - 1
+    word = records[test]
+    kind = word >> RAW_KIND
+    begin, end = records[test + 1], records[test + 2]
+    length = min(end - begin, MOST_GRAM)
+    if length == 0:
+        return np.int64(0), np.int64(0)
+    sort = GRAM_FIRST if kind == TEXT_PREFIX else GRAM_LAST if kind == TEXT_SUFFIX else GRAM_WITHIN
+    first = end - length if sort == GRAM_LAST else begin
+    last = end - length if sort != GRAM_FIRST else begin
+    best, fewest = np.int64(-1), np.int64(0)
+    for at in range(first, last + 1):
+        hashed = hash_gram(word & RAW_SLOT, sort, gram_at(texts, at, length), length)
+        count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
+        if best < 0 or count < fewest:
+            best, fewest = hashed, count
+    return best, np.int64(1) << (MOST_GRAM * sort + length - 1)
+
+
+@njit(cache=True)
+def file_in_list(context, test, record):
+    """Put a record to the list of the slot of a test, or where that grows long all to blocks."""
+    used = longs_at(context, HELD_USED)
+    slots = longs_at(context, HELD_SLOTS)
+    records = longs_at(context, HELD_RECORDS)
+    lists = longs_at(context, HELD_LISTS)
+    slot = records[test] & RAW_SLOT
+    base = SLOT_WIDTH * slot
+    count = slots[base + SLOT_LISTED]
+    place = slots[base + SLOT_LIST]
+    if slots[base + SLOT_BLOCK] >= 0 or slots[base + SLOT_SINGLE] >= 0:
+        file_in_block(context, slot, record)
+        return
+    if count == MOST_LISTED:
+        slots[base + SLOT_LISTED] = 0
+        slots[base + SLOT_FILED] = 0
+        for item in range(place, place + ITEM_WIDTH * count, ITEM_WIDTH):
+            if lists[item + ITEM_OWNER] >= 0:
+                held = lists[item + ITEM_RECORD]
+                file_in_block(context, slot, held if held >= 0 else -1 - held)
+        file_in_block(context, slot, record)
+        return
+    if count == slots[base + SLOT_ROOM]:
+        room = max(2 * count, LEAST_LISTED)
+        made = used[USED_LISTS]
+        used[USED_LISTS] += ITEM_WIDTH * room
+        copy(lists, place, ITEM_WIDTH * count, lists, made)
+        for item in range(made, made + ITEM_WIDTH * count, ITEM_WIDTH):
+            if lists[item + ITEM_OWNER] >= 0:
+                held = lists[item + ITEM_RECORD]
+                records[(held if held >= 0 else -1 - held) + RECORD_FILED] = -2 - item
+        slots[base + SLOT_LIST] = place = made
+        slots[base + SLOT_ROOM] = room
+    item = place + ITEM_WIDTH * count
+    kind = records[test] >> RAW_KIND
+    flags = records[record + RECORD_FLAGS]
+    bare = records[record + RECORD_TESTS] == 1 and flags == 0
+    lists[item + ITEM_OWNER] = records[record + RECORD_OWNER]
+    lists[item + ITEM_RECORD] = -1 - record if bare else record
+    lists[item + ITEM_SLOT] = rare_slot(records, slots, record, test)
+    copy(records, test, TEST_WIDTH, lists, item + ITEM_TEST)
+    if kind == TEXT_AMONG or kind == NUMBER_AMONG:  # noqa: SIM109
+        # The values are with the record; here it is only asked whether there is one.
+        lists[item + ITEM_TEST] = EXISTS << RAW_KIND | 15 << RAW_TYPES | slot
+        lists[item + ITEM_RECORD] = record
+    records[record + RECORD_FILED] = -2 - item
+    slots[base + SLOT_LISTED] = count + 1
+    slots[base + SLOT_FILED] += 1
+    slots[base + SLOT_WAYS] |= BY_LIST
 
 
 @njit(cache=True)
@@ -628,6 +781,7 @@ def file_in_block(context, slot, record):
     blocks = longs_at(context, HELD_BLOCKS)
     texts = bytes_at(context, HELD_TEXTS)
     base = SLOT_WIDTH * slot
+    slots[base + SLOT_WAYS] |= BY_LIST
     single = slot > 0 and records[record + RECORD_TESTS] == 1
     first_place = base + (SLOT_SINGLE if single else SLOT_BLOCK)
     block = slots[first_place + 1]
@@ -663,6 +817,7 @@ def file_in_block(context, slot, record):
         narrowest = min(narrowest, high - low)
         at = block_slot(blocks, block, word & RAW_SLOT)
         if at >= 0:
+            slots[SLOT_WIDTH * (word & RAW_SLOT) + SLOT_WAYS] |= IN_CELLS
             rows = block + BLOCK_HEAD + blocks[block + BLOCK_CAPACITY] + 4 * BLOCK_ROWS * at
             for cell in range(ANY_CELL):
                 if cell < low or cell > high:
@@ -680,8 +835,8 @@ def hold(context, data, ask, instead, removed):
     """Add a subscription by its filters in MessagePack; its number, or `NO_ROOM`.
 
     With `ask` Python is to be asked about it too. What it stands for goes at the same moment: the
-    one here with the number `instead`, if that is not below zero, and those elsewhere of which the
-    marks are at the addresses `removed`.
+    one here with the number `instead`, if that is not below zero, and the one elsewhere of which
+    the marks are at the addresses `removed` (see `Segment.marks`).
     """
     _, filters, at = head(data, 0)
     if not has_room(context, len(data), filters):
@@ -700,8 +855,11 @@ def hold(context, data, ask, instead, removed):
         file_record(context, record)
     if instead >= 0:
         let_go(context, instead)
-    for i in range(removed.size):
-        carray(pointer_to(removed[i]), (1,), np.uint8)[0] = 1
+    if removed.size:
+        for i in range(0, 6, 2):
+            carray(pointer_to(removed[i]), (1,), np.uint8)[0] |= removed[i + 1]
+        for i in range(6, 8):
+            carray(pointer_to(removed[i]), (1,), np.int64)[0] += 1
     return owner
 
 
@@ -717,7 +875,9 @@ def let_go(context, owner):
         records[record + RECORD_OWNER] = -1
         used[USED_ASKED] -= records[record + RECORD_FLAGS] & ASKS
         filed = records[record + RECORD_FILED]
-        if filed >= 0:
+        if filed < -1:
+            longs_at(context, HELD_LISTS)[-2 - filed + ITEM_OWNER] = -1
+        elif filed >= 0:
             number = filed % BLOCK_HELD
             live = filed // BLOCK_HELD + BLOCK_LIVE + (number >> 6)
             blocks[live] &= ~(np.int64(1) << (number & 63))
@@ -749,8 +909,7 @@ def measure_held(context, dropped, sizes):
                 if not met_slots[slot]:
                     met_slots[slot] = True
                     sizes[USED_SLOTS] += 1
-                    base = SLOT_WIDTH * slot
-                    sizes[USED_TEXTS] += slots[base + SLOT_NAME_END] - slots[base + SLOT_NAME]
+                    sizes[USED_TEXTS] += slots[SLOT_WIDTH * slot + SLOT_NAME_SIZE]
                 first, last = texts_of_test(records, record, test)
                 for place in range(first, last, 2):
                     sizes[USED_TEXTS] += records[place + 1] - records[place]
@@ -809,11 +968,9 @@ def hold_others(context, old, dropped):
                 word = records[test]
                 slot = word & RAW_SLOT
                 if slot_of[slot] < 0:
-                    base = SLOT_WIDTH * slot
-                    made = slot_named(
-                        context, old_texts,
-                        old_slots[base + SLOT_NAME], old_slots[base + SLOT_NAME_END], False,
-                    )  # fmt: skip
+                    name = old_slots[SLOT_WIDTH * slot + SLOT_NAME]
+                    size = old_slots[SLOT_WIDTH * slot + SLOT_NAME_SIZE]
+                    made = slot_named(context, old_texts, name, name + size, False)
                     slot_of[slot] = made
                     copy(cuts, CUTS * slot, CUTS, new_cuts, CUTS * made)
                 records[test] = (word & ~np.int64(RAW_SLOT)) | slot_of[slot]
@@ -1060,28 +1217,66 @@ def raw_value(at, slot, data, entries, put):
 
 
 @njit(cache=True)
+def raw_fields(context, data, fields):
+    """Where the names and values of an event are, and each name's place in the hash table.
+
+    Puts that down for each; how many there are, or -1 where the event is not flat. Step by
+    step for all: what the next step reads is brought near meanwhile.
+    """
+    slots = longs_at(context, HELD_SLOTS)
+    names = longs_at(context, HELD_NAMES)
+    _, count, at = head(data, 0)
+    for i in range(0, FIELD_WIDTH * count, FIELD_WIDTH):
+        kind, size, at = head(data, at)
+        if kind != 3:
+            return np.int64(-1)
+        place = hash_bytes(data, at, at + size, 0) & (names.size - 1)
+        prefetch(names, place)
+        fields[i + FIELD_NAME] = at
+        fields[i + FIELD_NAME_END] = at + size
+        fields[i + FIELD_PLACE] = place
+        at += size
+        fields[i + FIELD_VALUE] = at
+        kind, _, _ = head(data, at)
+        if kind == 6 or kind == 9:
+            return np.int64(-1)
+        at = after_value(data, at)
+    for i in range(0, FIELD_WIDTH * count, FIELD_WIDTH):
+        place = SLOT_WIDTH * names[fields[i + FIELD_PLACE]]
+        prefetch(slots, place)
+        prefetch(slots, place + 8)
+    return count
+
+
+@njit(cache=True)
 def raw_event(context, data, entries, epoch):
-    """A flat event as entries with values as they are; where they end, below zero if it is not."""
+    """A flat event as entries with values as they are; where they end, or -1 if it is not."""
     slots = longs_at(context, HELD_SLOTS)
     names = longs_at(context, HELD_NAMES)
     cuts = longs_at(context, HELD_CUTS)
     texts = bytes_at(context, HELD_TEXTS)
-    _, fields, at = head(data, 0)
+    fields = entries[RAW_WIDTH * len(data) :]
+    count = raw_fields(context, data, fields)
     put = np.int64(0)
-    for _ in range(fields):
-        kind, size, at = head(data, at)
-        if kind != 3:
-            return -1 - put
-        slot, _ = find_slot(slots, names, texts, data, at, at + size)
-        at += size
+    for i in range(0, FIELD_WIDTH * count, FIELD_WIDTH):
+        slot, _ = find_slot(
+            slots,
+            names,
+            texts,
+            data,
+            fields[i + FIELD_NAME],
+            fields[i + FIELD_NAME_END],
+            fields[i + FIELD_PLACE],
+        )
+        if slot < 0:
+            continue
         first = put
+        at = fields[i + FIELD_VALUE]
         kind, size, after = head(data, at)
         if kind == 5:
             at = after
             for _ in range(size):
                 at, put = raw_value(at, slot, data, entries, put)
-        elif kind == 6 or kind == 9:
-            return -1 - put
         else:
             at, put = raw_value(at, slot, data, entries, put)
         if put > first:
@@ -1089,9 +1284,12 @@ def raw_event(context, data, entries, epoch):
             slots[base + SLOT_STAMP] = epoch
             slots[base + SLOT_ENTRY] = first
             slots[base + SLOT_ENTRY_END] = put
+            ways = slots[base + SLOT_WAYS]
             cell = OTHER_CELL
             if put > first + RAW_WIDTH:
                 cell = ANY_CELL
+            elif ways & IN_CELLS == 0:
+                cell = OTHER_CELL
             elif entries[first + 1] == TEXT:
                 key = first_bytes(data, entries[first + 3], entries[first + 4])
                 cell = text_cell(cuts, slot, key)
@@ -1100,7 +1298,43 @@ def raw_event(context, data, entries, epoch):
                 if high == high:
                     cell = number_cell(cuts, slot, high)
             slots[base + SLOT_CELL] = cell
-    return put
+    return put if count >= 0 else np.int64(-1)
+
+
+@njit(cache=True)
+def raw_keys(context, data, entries, last):
+    """The hash of each value that may be an equality's, or -1, for entries from the first on.
+
+    What the search will read of lists and chains is brought near.
+    """
+    slots = longs_at(context, HELD_SLOTS)
+    lists = longs_at(context, HELD_LISTS)
+    keys = longs_at(context, HELD_KEYS)
+    buckets = longs_at(context, HELD_BUCKETS)
+    mask = buckets.size // BUCKET_WIDTH - 1
+    for at in range(0, last, RAW_WIDTH):
+        slot = entries[at]
+        base = SLOT_WIDTH * slot
+        ways = slots[base + SLOT_WAYS]
+        if ways & BY_LIST:
+            place = slots[base + SLOT_LIST]
+            behind = place + ITEM_WIDTH * min(slots[base + SLOT_LISTED], AT_ONCE)
+            for item in range(place, behind, ITEM_WIDTH):
+                prefetch(lists, item)
+        hashed = np.int64(-1)
+        if ways & BY_KEY:
+            if entries[at + 1] == TEXT:
+                hashed = hash_bytes(data, entries[at + 3], entries[at + 4], slot)
+            elif entries[at + 1] == BOOLEAN:
+                hashed = hash_truth(slot, entries[at + 3])
+            else:
+                high = double_of(np.uint64(entries[at + 2]))
+                hashed = hash_number(slot, high, entries[at + 3])
+            if keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1:
+                prefetch(buckets, BUCKET_WIDTH * (hashed & mask))
+            else:
+                hashed = np.int64(-1)
+        entries[at + RAW_KEY] = hashed
 
 
 @njit(cache=True)
@@ -1167,6 +1401,76 @@ def visit_word(first, word, context, entries, data, epoch, out, found, asks):
 
 
 @njit(cache=True)
+def visit_list(slot, context, entries, data, epoch, out, found, asks):
+    """Go through the list of a slot: what the test beside each leaves is checked."""
+    slots = longs_at(context, HELD_SLOTS)
+    lists = longs_at(context, HELD_LISTS)
+    records = longs_at(context, HELD_RECORDS)
+    owners = longs_at(context, HELD_OWNERS)
+    texts = bytes_at(context, HELD_TEXTS)
+    base = SLOT_WIDTH * slot
+    entry = slots[base + SLOT_ENTRY]
+    kinds = np.int64(0)  # of the only value, if that is a number
+    if slots[base + SLOT_ENTRY_END] == entry + RAW_WIDTH:
+        kinds = entries[entry + 1] & (INTEGER | REAL)
+    high = double_of(np.uint64(entries[entry + 2]))
+    low = entries[entry + 3]
+    begin = slots[base + SLOT_LIST]
+    for item in range(begin, begin + ITEM_WIDTH * slots[base + SLOT_LISTED], ITEM_WIDTH):
+        owner = lists[item + ITEM_OWNER]
+        test = item + ITEM_TEST
+        word = lists[test]
+        if owner < 0:
+            continue
+        if kinds and word >> RAW_KIND == NUMBER_IN:
+            if not (
+                kinds & (word >> RAW_TYPES)
+                and above_low(high, low, lists, test)
+                and below_high(high, low, lists, test)
+            ):
+                continue
+            if slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch:
+                continue
+        elif slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch or not raw_passes(
+            test, 0, slots, lists, texts, entries, data, epoch
+        ):
+            continue
+        record = lists[item + ITEM_RECORD]
+        if record < 0:
+            out[found] = owner
+            found += 1
+        else:
+            found, asks = check_fresh(
+                record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
+            )
+    return found, asks
+
+
+@njit(cache=True)
+def visit_grams(slot, begin, end, context, entries, data, epoch, out, found, asks):
+    """Look up the bytes with which a text begins, ends, and all that it contains."""
+    wanted = longs_at(context, HELD_SLOTS)[SLOT_WIDTH * slot + SLOT_GRAMS]
+    keys = longs_at(context, HELD_KEYS)
+    mask = context[HELD_BUCKETS + 1] // BUCKET_WIDTH - 1
+    for bit in range(MOST_GRAM * 3):
+        if wanted >> bit & 1 == 0:
+            continue
+        sort = bit // MOST_GRAM
+        length = 1 + bit % MOST_GRAM
+        if end - begin < length:
+            continue
+        first = end - length if sort == GRAM_LAST else begin
+        last = begin if sort == GRAM_FIRST else end - length
+        for at in range(first, last + 1):
+            hashed = hash_gram(slot, sort, gram_at(data, at, length), length)
+            if keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1:
+                found, asks = visit_chain(
+                    slot, hashed & mask, True, context, entries, data, epoch, out, found, asks
+                )
+    return found, asks
+
+
+@njit(cache=True)
 def visit_chain(slot, bucket, twice, context, entries, data, epoch, out, found, asks):
     """Go through a chain of filters with an equality. Most ask for an attribute that is absent."""
     slots = longs_at(context, HELD_SLOTS)
@@ -1207,32 +1511,33 @@ def match_fresh(context, data, entries, out):
     last = raw_event(context, data, entries, epoch)
     found = asks = np.int64(0)
     if last < 0:
-        forget_cells(slots, entries, -1 - last)
         return np.int64(-1), np.int64(-1)
+    raw_keys(context, data, entries, last)
     found, asks = visit_blocks(slots[SLOT_BLOCK], context, entries, data, epoch, out, found, asks)
     at = np.int64(0)
     while at < last:
         slot = entries[at]
         base = SLOT_WIDTH * slot
-        if at == slots[base + SLOT_ENTRY] and slots[base + SLOT_FILED]:
+        ways = slots[base + SLOT_WAYS]
+        if ways & BY_LIST and at == slots[base + SLOT_ENTRY]:
+            found, asks = visit_list(slot, context, entries, data, epoch, out, found, asks)
             found, asks = visit_blocks(
                 slots[base + SLOT_BLOCK], context, entries, data, epoch, out, found, asks
             )
             found, asks = visit_blocks(
                 slots[base + SLOT_SINGLE], context, entries, data, epoch, out, found, asks
             )
-        if slots[base + SLOT_KEYED]:
-            if entries[at + 1] == TEXT:
-                bucket = hash_bytes(data, entries[at + 3], entries[at + 4], slot)
-            elif entries[at + 1] == BOOLEAN:
-                bucket = hash_truth(slot, entries[at + 3])
-            else:
-                high = double_of(np.uint64(entries[at + 2]))
-                bucket = hash_number(slot, high, entries[at + 3])
+        if ways & BY_KEY and entries[at + RAW_KEY] >= 0:
             twice = slots[base + SLOT_CELL] == ANY_CELL
             found, asks = visit_chain(
-                slot, bucket & mask, twice, context, entries, data, epoch, out, found, asks
-            )
+                slot, entries[at + RAW_KEY] & mask, twice,
+                context, entries, data, epoch, out, found, asks,
+            )  # fmt: skip
+        if ways & BY_GRAM and entries[at + 1] == TEXT:
+            found, asks = visit_grams(
+                slot, entries[at + 3], entries[at + 4],
+                context, entries, data, epoch, out, found, asks,
+            )  # fmt: skip
         at += RAW_WIDTH
     forget_cells(slots, entries, last)
     return found, asks
@@ -1255,11 +1560,11 @@ def match_jointly(joint, data):
     total = np.int64(0)
     for i in range(joint[JOINT_PLANS]):
         plan = carray(pointer_to(joint[JOINT_PLAN + i]), (CONTEXT,), np.int64)
-        found = match_encoded(plan, data, False)
+        found = match_encoded(plan, data)
         if found < 0:
             return np.int64(-1)
         plan[FOUND] = found
-        total += found
+        total += found + plan[STRETCHED]
     context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
     found, asks = match_fresh(
         context, data, longs_at(joint, JOINT_ENTRIES), longs_at(joint, JOINT_OUT)

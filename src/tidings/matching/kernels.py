@@ -128,9 +128,9 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 # looks at every argument of a call, at arrays for longest.
 (
     WHOLE, WHOLE_SIZE, HIGHS, HIGHS_SIZE, TEXTS, TEXTS_SIZE, WORK, WORK_SIZE, OUT, OUT_SIZE,
-    STRETCHES, STRETCHES_SIZE, REMOVED, REMOVED_SIZE, SCRATCH, LIMIT, FOUND, ASKED, STRETCHED,
-    CONTEXT,
-) = range(20)  # fmt: skip
+    STRETCHES, STRETCHES_SIZE, REMOVED, REMOVED_SIZE, CHANGED, CHANGED_SIZE, MADE, MADE_SIZE,
+    SCRATCH, LIMIT, FOUND, ASKED, STRETCHED, VERSION, CONTEXT,
+) = range(25)  # fmt: skip
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -638,8 +638,8 @@ def visit_settled(slot, which, query, whole, stretches, stretched, out, found):
     if first - begin < LONG or stretches.size == 0:
         copy(whole, whole[2 * SETTLED_OWNER] + begin, first - begin, out, found)
         return found + first - begin, stretched
-    stretches[2 * stretched] = begin
-    stretches[2 * stretched + 1] = first
+    stretches[2 * stretched] = 4 * slot + which
+    stretches[2 * stretched + 1] = first - begin
     return found, stretched + 1
 
 
@@ -1019,7 +1019,7 @@ def probe(first, last, whole, texts, entries, data, work, out, stretches, limit,
     """All subscriptions that the entries of one event satisfy.
 
     Puts their numbers to the beginning of `out`, but for long stretches of settled ones, of which
-    begin and end go to `stretches` if that has room; and to the end of `out`, backwards, the
+    list and length go to `stretches` if that has room; and to the end of `out`, backwards, the
     subscriptions and questions that only Python can answer. Returns how many of each. Ends as soon
     as so many are found as there can be. `candidates` are filters held in cells that are left to
     check.
@@ -1137,8 +1137,8 @@ def unroll(whole, stretches, stretched, out, found):
     """Put out the subscriptions of stretches one by one."""
     owners = whole[2 * SETTLED_OWNER]
     for i in range(stretched):
-        begin = stretches[2 * i]
-        count = stretches[2 * i + 1] - begin
+        begin = item(whole, SETTLED_BEGIN, stretches[2 * i])
+        count = stretches[2 * i + 1]
         copy(whole, owners + begin, count, out, found)
         found += count
     return found
@@ -1202,7 +1202,7 @@ def head(data, at):
             value -= np.int64(1) << (8 * size)
         return 1, value, at + 1 + size
     if first == 0xCB:
-        return 2, np.int64(big_endian(data, at + 1, 8)), at + 9
+        return 2, np.int64(swap_bytes(eight_bytes(data, at + 1))), at + 9
     if 0xD9 <= first <= 0xDB:
         size = 1 << (first - 0xD9)
         return 3, np.int64(big_endian(data, at + 1, size)), at + 1 + size
@@ -1350,18 +1350,24 @@ def match_event(context, data):
     the scratch, then room for the candidates of cells, and behind it room for an entry for each
     byte of the event. Keeps the GIL: it is over before another thread could have used it.
     """
-    return match_encoded(context, data, True)
+    return match_encoded(context, data)
 
 
 @njit(cache=True, nogil=True)
 def match_long_event(context, data):
     """The same without the GIL, for plans that take long."""
-    return match_encoded(context, data, True)
+    return match_encoded(context, data)
 
 
 @njit(cache=True, nogil=True)
-def match_encoded(context, data, stretching):
-    """What `match_event` does; without `stretching` it leaves no stretches."""
+def match_encoded(context, data):
+    """What `match_event` does.
+
+    The list of a stretch is given below zero (-1 - list) where it changed since it was made. The
+    context tells how many changes there were when this began.
+    """
+    changed = carray(pointer_to(context[CHANGED]), (context[CHANGED_SIZE],), np.int64)
+    context[VERSION] = changed[changed.size - 1]
     whole = numbers_at(context, WHOLE)
     work = numbers_at(context, WORK)
     out = numbers_at(context, OUT)
@@ -1388,15 +1394,22 @@ def match_encoded(context, data, stretching):
     )  # fmt: skip
     removed = carray(pointer_to(context[REMOVED]), (context[REMOVED_SIZE],), np.uint8)
     some_removed = removed[removed.size - 1] != 0
-    if some_removed or asks or not stretching:
+    if asks:
         found = unroll(whole, stretches, stretched, out, found)
         stretched = 0
+    if stretched:
+        made = carray(pointer_to(context[MADE]), (context[MADE_SIZE],), np.int64)
+        for i in range(stretched):
+            number = stretches[2 * i]
+            if changed[number] != made[number]:
+                stretches[2 * i] = -1 - number
     context[STRETCHED] = stretched
     if some_removed:
         kept = 0
         for i in range(found):
-            out[kept] = out[i]
-            kept += removed[out[i]] == 0
+            number = out[i]
+            out[kept] = number
+            kept += (removed[number >> 3] >> (number & 7) & 1) == 0
         found = kept
     if asks == 0:
         return found
@@ -1486,8 +1499,9 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
             for i in range(here):
                 totals[one[i]] += 1
             for i in range(stretched):
-                totals[subscriptions + stretches[2 * i]] += 1
-                totals[subscriptions + stretches[2 * i + 1]] -= 1
+                begin = subscriptions + item(whole, SETTLED_BEGIN, stretches[2 * i])
+                totals[begin] += 1
+                totals[begin + stretches[2 * i + 1]] -= 1
         else:
             copy(one, 0, here, out, found)
             end = unroll(whole, stretches, stretched, out, found + here)

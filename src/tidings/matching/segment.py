@@ -1,6 +1,8 @@
 """A segment: subscriptions compiled once, and asked about events, one or many.
 
-Only the marks of removed subscriptions change after it is made. Events go to the kernels in
+Only the marks of removed subscriptions change after it is made. Of lists of subscriptions that need
+no further test the ids are kept as Python has them, so that an event takes a part of such a list as
+it is; a list is made anew when something in it was removed. Events go to the kernels in
 MessagePack, which is the quickest way from a dictionary of Python's to bytes; batches go as Arrow
 columns. What the kernels leave open, Python is asked about here.
 """
@@ -8,10 +10,11 @@ columns. What the kernels leave open, Python is asked about here.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -40,6 +43,13 @@ SETTLED_HELD: Final = 1 << 18  # ids of settled filters kept as Python's objects
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
 
+class Settled(NamedTuple):
+    """The ids of a list of settled filters that are not removed, and the places of the others."""
+
+    ids: list[Id]
+    gone: list[int]
+
+
 class Segment:
     """Compiled subscriptions, each with an id and a number."""
 
@@ -50,15 +60,25 @@ class Segment:
         self.counted = bool(ids) and (
             isinstance(ids, range) or (isinstance(ids, list) and ids == list(range(len(ids))))
         )
-        self.removed = np.zeros(len(ids) + 1, bool)  # and whether any is
+        self.removed = np.zeros(len(ids), bool)
+        self.removed_bits = np.zeros(len(ids) // 8 + 2, np.uint8)  # the same, and whether any is
         self.removals = 0
+        self._objects: Array | None = None  # the ids, made with the first match that needs them
         self._numbers: dict[Id, int] | None = None
         self._checks: list[Any] = [None] * len(plan.questions)
-        self._local = Arrays()
+        self._local = _Local()
         self._match = k.match_long_event if plan.cells else k.match_event
-        # Ids of settled filters in their order, made with the first match, if not too many.
+        # Lists of settled filters, if not too many: how often each changed, and all together, and
+        # at which change it was made. Made with the first match; one more is for none of them.
         self.stretching = 0 < k.section(plan.whole, k.SETTLED_OWNER).size <= SETTLED_HELD
-        self._settled: list[Id] | None = None
+        self._settled_begins = k.section(plan.whole, k.SETTLED_BEGIN)
+        lists = self._settled_begins.size - 1 if self.stretching else 0
+        self.changed = np.zeros(lists + 2, np.int64)
+        self.made = np.full(lists, -1, np.int64)
+        self._settled = [Settled([], [])] * lists
+        self._settling = threading.Lock()
+        # Of each subscription the list and the place there, made with the first removal.
+        self._settled_places: tuple[memoryview, memoryview] | None = None
         self._id_arrays: dict[bool, pa.Array] = {}
         self._asked_runs: Array | None = None  # made with the first large batch
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
@@ -80,7 +100,7 @@ class Segment:
     def held(self) -> list[Id]:
         """The ids that are not removed."""
         gone = self.removed.tolist()
-        return [id for id, removed in zip(self.ids, gone, strict=False) if not removed]
+        return [id for id, removed in zip(self.ids, gone, strict=True) if not removed]
 
     def number_of(self, id: Id) -> int | None:
         """The number of a subscription, if it is here and is not removed."""
@@ -94,9 +114,61 @@ class Segment:
         number = self.number_of(id)
         if number is None:
             return False
-        self.removed[number] = self.removed[-1] = True
-        self.removals += 1
+        self.removed[number] = True
+        bits, changed = self.removed_bits.data, self.changed.data
+        bits[number >> 3] |= 1 << (number & 7)
+        bits[-1] = 1
+        changed[self._settled_at(number)[0]] += 1
+        changed[-1] += 1
+        self.unsettle(number)
         return True
+
+    def marks(self, number: int) -> Array:
+        """Where to mark a subscription as removed: bytes and the bits to set, and two counts.
+
+        Whoever does it has to `unsettle` it then.
+        """
+        bits, changed = self.removed_bits, self.changed
+        of_list = changed.ctypes.data + 8 * self._settled_at(number)[0]
+        last = changed.ctypes.data + 8 * (changed.size - 1)
+        return np.array(
+            [
+                *(self.removed.ctypes.data + number, 1),
+                *(bits.ctypes.data + (number >> 3), 1 << (number & 7)),
+                *(bits.ctypes.data + bits.size - 1, 1),
+                *(of_list, last),
+            ]
+        )
+
+    def unsettle(self, number: int) -> None:
+        """Count a subscription that is marked as removed, and take it from its list if possible."""
+        self.removals += 1
+        which, place = self._settled_at(number)
+        if place >= 0:
+            with self._settling:
+                if self.made[which] == self.changed[which] - 1:
+                    ids, gone = self._settled[which]
+                    before = bisect_left(gone, place)
+                    del ids[place - before]
+                    gone.insert(before, place)
+                    self.made[which] += 1
+
+    def _settled_at(self, number: int) -> tuple[int, int]:
+        """The list of settled filters that has a subscription, and the place there.
+
+        Of one that is in no list it is one more than there are, and -1.
+        """
+        if self._settled_places is None:
+            lists = np.full(len(self.ids), len(self._settled), np.int32)
+            places = np.full(len(self.ids), -1, np.int32)
+            if self.stretching:
+                owners = k.section(self.plan.whole, k.SETTLED_OWNER)
+                sizes = np.diff(self._settled_begins)
+                lists[owners] = np.repeat(np.arange(sizes.size), sizes)
+                places[owners] = np.arange(owners.size) - self._settled_begins[lists[owners]]
+            self._settled_places = lists.data, places.data
+        of_list, in_list = self._settled_places
+        return of_list[number], in_list[number]
 
     @property
     def integers(self) -> bool:
@@ -135,47 +207,74 @@ class Segment:
             held.work[plan.scratch - len(self.ids) + np.fromiter(shut, np.int64)] = held.work[0] + 1
         found = self._match(held.context, data)
         if found >= 0:
+            if not shut:
+                ids = self.found(held, found)
+                return self.match(event) if ids is None else ids
             numbers = held.out[:found]
-            if self.stretching:
-                stretches = held.stretches[: 2 * held.context[k.STRETCHED]]
-                if not shut:
-                    return self._with_settled(self.ids_of(numbers), stretches.tolist())
-                owners = k.section(plan.whole, k.SETTLED_OWNER)
-                parts = [owners[a:b] for a, b in stretches.reshape(-1, 2).tolist()]
-                numbers = np.concatenate((numbers, *parts))
+            if held.view[k.STRETCHED]:
+                numbers = np.concatenate((numbers, *self._unrolled(held)))
         elif found == k.NOT_FLAT:
             return self.match(Event(event), shut)
         else:
             asks = held.context[k.ASKED]
             asked = held.out[: -2 * asks - 1 : -1]
             numbers = self._answered(event, held.out[: -1 - found], asked)
-            if self.removals:
-                numbers = numbers[~self.removed[numbers]]
+        if self.removed_bits[-1]:
+            numbers = numbers[~self.removed[numbers]]
         if shut:
             numbers = numbers[~np.isin(numbers, list(shut))]
         return self.ids_of(numbers)
 
-    def _with_settled(self, ids: list[Id], stretches: list[int]) -> list[Id]:
-        """The ids and those of stretches: objects that are there need not be made."""
-        if self._settled is None:
-            self._settled = self.ids_of(k.section(self.plan.whole, k.SETTLED_OWNER))
-        settled = self._settled
-        for at in range(0, len(stretches), 2):
-            ids += settled[stretches[at] : stretches[at + 1]]
+    def found(self, held: Arrays, count: int) -> list[Id] | None:
+        """The ids of what the kernel found; none if something was removed meanwhile."""
+        ids = self.ids_of(held.out[:count])
+        stretched = held.view[k.STRETCHED]
+        if stretched:
+            settled = self._settled
+            stretches = held.stretches[: 2 * stretched].tolist()
+            for at in range(0, len(stretches), 2):
+                number, count = stretches[at], stretches[at + 1]
+                kept, gone = settled[number] if number >= 0 else self._settle(-1 - number)
+                ids += kept[: count - bisect_left(gone, count) if gone else count]
+            if self.changed[-1] != held.view[k.VERSION]:
+                return None
         return ids
+
+    def _settle(self, number: int) -> Settled:
+        """Make a list of settled filters as it is now."""
+        with self._settling:
+            version = self.changed[number]
+            begin, end = self._settled_begins[number : number + 2]
+            owners = k.section(self.plan.whole, k.SETTLED_OWNER)[begin:end]
+            gone = self.removed[owners]
+            settled = Settled(self.ids_of(owners[~gone]), np.flatnonzero(gone).tolist())
+            self._settled[number] = settled
+            self.made[number] = version
+        return settled
+
+    def _unrolled(self, held: Arrays) -> Iterator[Array]:
+        """The subscriptions of stretches."""
+        begins = self._settled_begins
+        owners = k.section(self.plan.whole, k.SETTLED_OWNER)
+        stretches = held.stretches[: 2 * held.view[k.STRETCHED]].reshape(-1, 2)
+        for number, count in stretches.tolist():
+            begin = begins[number if number >= 0 else -1 - number]
+            yield owners[begin : begin + count]
 
     def ids_of(self, numbers: Array) -> list[Id]:
         """The ids with these numbers."""
         if self.counted:
             return numbers.tolist()  # type: ignore[no-any-return]
-        ids = self.ids
-        return [ids[number] for number in numbers.tolist()]
+        objects = self._objects
+        if objects is None:
+            objects = self._objects = np.fromiter(self.ids, object, len(self.ids))
+        return objects[numbers].tolist()  # type: ignore[no-any-return]
 
     def arrays(self, size: int) -> Arrays:
         """This thread's arrays, with room for an event of so many bytes."""
-        held = self._local
-        if size > held.size:
-            held.renew(self, size)
+        held = self._local.arrays
+        if held is None or size > held.size:
+            held = self._local.arrays = Arrays(self, size)
         return held
 
     def _check(self, question: int) -> Any:
@@ -226,7 +325,7 @@ class Segment:
             pairs, asked = self._match_rows(rows, runs, first, min(first + PART, count))
             if asked.size:
                 pairs = [self._answered_rows(pairs, asked.reshape(-1, 3), events, nulls)]
-            if self.removals:
+            if self.removed_bits[-1]:
                 kept = ((pair, ~self.removed[pair[1]]) for pair in pairs)
                 pairs = [(pair[0][mask], pair[1][mask]) for pair, mask in kept]
             return pairs
@@ -260,8 +359,8 @@ class Segment:
         )
         totals += found[: len(self.ids)]
         totals[owners] += np.cumsum(found[len(self.ids) : -1])
-        if self.removals:
-            totals[self.removed[:-1]] = 0
+        if self.removed_bits[-1]:
+            totals[self.removed] = 0
 
     def _runs(self, rows: int) -> Array:
         """What filters in cells ask for, where there are enough rows to be worth it."""
@@ -337,14 +436,18 @@ def tally(pairs: Iterable[Pairs], totals: Array) -> None:
         totals += np.bincount(numbers, minlength=totals.size)
 
 
-class Arrays(threading.local):
-    """What one thread works on, and the context that tells the kernels where everything is."""
+class _Local(threading.local):
+    """The arrays of each thread."""
 
     def __init__(self) -> None:
-        self.size = -1  # bytes of an event that there is room for
+        self.arrays: Arrays | None = None
 
-    def renew(self, segment: Segment, size: int) -> None:
-        """Make arrays with room for an event of so many bytes."""
+
+class Arrays:
+    """What one thread works on, and the context that tells the kernels where everything is."""
+
+    def __init__(self, segment: Segment, size: int) -> None:
+        """With room for an event of so many bytes."""
         plan = segment.plan
         self.size = max(size, 1024)
         self.work = np.zeros(plan.scratch + plan.cells + 64 + k.WIDTH * self.size, np.int32)
@@ -353,13 +456,15 @@ class Arrays(threading.local):
         self.stretches = np.zeros(4 * self.size if segment.stretching else 0, np.int32)
         context = np.zeros(k.CONTEXT, np.int64)
         arrays = (
-            plan.whole, plan.highs, plan.texts, self.work, self.out, self.stretches, segment.removed
+            plan.whole, plan.highs, plan.texts, self.work, self.out, self.stretches,
+            segment.removed_bits, segment.changed, segment.made,
         )  # fmt: skip
         context[: k.SCRATCH : 2] = [array.ctypes.data for array in arrays]
         context[1 : k.SCRATCH : 2] = [array.size for array in arrays]
         context[k.SCRATCH] = plan.scratch
         context[k.LIMIT] = len(segment.ids)
         self.context = context
+        self.view = context.data  # which gives Python's integers at once
 
 
 def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:

@@ -25,7 +25,7 @@ from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
 from tidings.matching.fresh import NOTHING, Fresh
-from tidings.matching.segment import Arrays, Segment, encode
+from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are 
 BURDEN: Final = 4_096  # or so many, at least, that are looked at for very many events
 GROWTH: Final = 4  # a segment is compiled again with others when they reach a quarter of it
 HEAVY: Final = 8  # and the burden may be an eighth of it
-SELDOM: Final = 32  # updates after which the burden is looked at
+SELDOM: Final = 32  # updates after which that is looked at
 
 
 class Parts(NamedTuple):
@@ -119,7 +119,13 @@ class Table:
                 raise contract.unknown(id)
             self._predicates[id] = compiled
             self._changed.add(id)
-            self._add(id, compiled, self._marks(id))
+            for segment in self._parts.segments:
+                number = segment.number_of(id)
+                if number is not None:
+                    self._add(id, compiled, segment.marks(number))
+                    segment.unsettle(number)
+                    return
+            self._add(id, compiled, NOTHING)
 
     def _add(self, id: Id, predicate: Predicate, marks: Array) -> None:
         """Make a subscription fresh, and what it stands for go, at the same moment."""
@@ -128,15 +134,6 @@ class Table:
             parts = self._parts = parts._replace(fresh=parts.fresh.larger(predicate))
             parts.fresh.add(id, predicate, marks)
         self._compile_if_due()
-
-    def _marks(self, id: Id) -> Array:
-        """Where a segment has the marks to be set when an id is removed from it, if one has it."""
-        for segment in self._parts.segments:
-            number = segment.number_of(id)
-            if number is not None:
-                segment.removals += 1
-                return segment.removed.ctypes.data + np.array([number, segment.removed.size - 1])
-        return NOTHING
 
     # Matching
 
@@ -149,10 +146,10 @@ class Table:
             segments, fresh = parts
             if fresh.numbers or len(segments) > 1:
                 reader = self._local.reader
-                if reader is None or reader.parts is not parts or reader.is_outdated():
+                if reader is None or reader.parts is not parts or reader.folds != len(fresh.folded):
                     reader = self._local.reader = _Reader(parts)
                 found = reader.match(event)
-                if self._parts is parts and not reader.is_outdated():
+                if self._parts is parts and reader.folds == len(fresh.folded):
                     return found
             else:
                 found = segments[0].match(event) if segments else []
@@ -230,9 +227,9 @@ class Table:
 
     def _compile_if_due(self) -> None:
         segments, fresh = self._parts
-        count = len(fresh.numbers)
-        if self._compiling is not None or (count < FRESH and fresh.changes % SELDOM):
+        if fresh.changes % SELDOM or self._compiling is not None:
             return
+        count = len(fresh.numbers)
         largest = max(map(len, segments), default=0)
         if count < max(FRESH, largest // GROWTH) and fresh.burden < max(BURDEN, largest // HEAVY):
             return
@@ -326,17 +323,13 @@ class _Reader:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.segments, self.fresh = parts
-        self.folds = len(self.fresh.folded)
+        self.folds = len(self.fresh.folded)  # when there are more, another is needed
         self.folded = {**self.fresh.folded}
         for segment in self.segments:
             self.folded.update(segment.plan.folded)
         self.asking = any(segment.plan.questions for segment in self.segments)
         self.found = np.zeros(self.fresh.room, np.int64)
         self._make_room(1024)
-
-    def is_outdated(self) -> bool:
-        """Whether more attributes are folded than were."""
-        return self.folds != len(self.fresh.folded)
 
     def match(self, event: dict[str, Any]) -> list[Id]:
         """The ids in all segments, and of what is fresh, that a flat event satisfies.
@@ -348,51 +341,50 @@ class _Reader:
         if len(data) > self.size:
             self._make_room(len(data))
         if self.asking:
-            ids = [id for segment in self.segments for id in segment.match(event)]
-            joint = self.alone
-        else:
-            ids = []
-            joint = self.joint
-        found = fk.match_jointly(joint, data)
-        if found == 0:
-            return ids
-        if found < 0:
+            return self._asked(event, data)
+        count = fk.match_jointly(self.joint, data)
+        if count == 0:
+            return []
+        if count < 0:
             return self.match(Event(event))
-        fresh, asks, plans = joint[fk.JOINT_FOUND : fk.JOINT_PLAN].tolist()
-        if plans:
-            for segment, arrays in zip(self.segments, self.held, strict=True):
-                count = arrays.context[k.FOUND]
-                if count:
-                    ids += segment.ids_of(arrays.out[:count])
+        ids: list[Id] = []
+        for segment, arrays in self.held:
+            found = arrays.view[k.FOUND]
+            if found or arrays.view[k.STRETCHED]:
+                more = segment.found(arrays, found)
+                if more is None:
+                    return self.match(event)
+                ids = ids + more if ids else more
+        fresh, asks = self.view[fk.JOINT_FOUND], self.view[fk.JOINT_ASKS]
         if fresh or asks:
-            more = self.fresh.found(fresh, asks, event, self.found)
-            if ids and not plans:  # what was just replaced may have been found twice
-                known = set(ids)
-                more = [id for id in more if id not in known]
-            ids += more
+            ids += self.fresh.found(fresh, asks, event, self.found)
         return ids
+
+    def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
+        """The same where Python is asked: what was just replaced may be found twice."""
+        ids = [id for segment in self.segments for id in segment.match(event)]
+        if fk.match_jointly(self.alone, data) < 0:
+            return self.match(Event(event))
+        fresh, asks = self.alone[fk.JOINT_FOUND : fk.JOINT_ASKS + 1].tolist()
+        known = set(ids) if fresh or asks else ids
+        return ids + [
+            id for id in self.fresh.found(fresh, asks, event, self.found) if id not in known
+        ]
 
     def _make_room(self, size: int) -> None:
         """Have arrays for an event of so many bytes."""
         self.size = size
-        self.entries = np.zeros(fk.RAW_WIDTH * size, np.int64)
-        self.held = [_Held(segment.arrays(size)) for segment in self.segments]
+        self.entries = np.zeros((fk.RAW_WIDTH + fk.FIELD_WIDTH // 2) * size, np.int64)
+        self.held = [(segment, segment.arrays(size)) for segment in self.segments]
         joint = np.zeros(fk.JOINT_PLAN + len(self.held), np.int64)
         joint[fk.JOINT_FRESH] = self.fresh.context.ctypes.data
         for name, array in ((fk.JOINT_ENTRIES, self.entries), (fk.JOINT_OUT, self.found)):
             joint[name : name + 2] = array.ctypes.data, array.size
         self.alone = joint.copy()
         joint[fk.JOINT_PLANS] = len(self.held)
-        joint[fk.JOINT_PLAN :] = [arrays.context.ctypes.data for arrays in self.held]
+        joint[fk.JOINT_PLAN :] = [arrays.context.ctypes.data for _, arrays in self.held]
         self.joint = joint
-
-
-class _Held:
-    """The arrays of a segment in one thread, kept as long as someone knows where they are."""
-
-    def __init__(self, arrays: Arrays) -> None:
-        self.context, self.out = arrays.context, arrays.out
-        self.others = arrays.work, arrays.stretches
+        self.view = joint.data  # which gives Python's integers at once
 
 
 class _Local(threading.local):
