@@ -79,8 +79,39 @@ def leaves_of(batch: Batch, wanted: set[str]) -> Iterator[Leaf]:
             yield from _leaves(_whole(column, name), name, rows, wanted, prefixes)
 
 
+def without_views(batch: Batch) -> Batch:
+    """The batch with texts that are views as others, because Arrow cannot take from views."""
+    kinds = [_without_views(field.type) for field in batch.schema]
+    if kinds == batch.schema.types:
+        return batch
+    fields = [field.with_type(kind) for field, kind in zip(batch.schema, kinds, strict=True)]
+    return batch.cast(pa.schema(fields))
+
+
+def _without_views(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_string_view(kind):
+        return pa.large_string()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        key, item = _without_views(kind.key_type), _without_views(kind.item_type)
+        same = key == kind.key_type and item == kind.item_type
+        return kind if same else pa.map_(key, item, kind.keys_sorted)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_without_views(kind.value_type)))
+    if pa.types.is_fixed_size_list(kind):
+        inner = kind.value_field.with_type(_without_views(kind.value_type))
+        return pa.list_(inner, kind.list_size)
+    return kind
+
+
 def _whole(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
-    """A column as one array, which is no copy where it is one already."""
+    """A column as one array, which is no copy where it is one already and has no views."""
+    kind = _without_views(column.type)
+    if kind != column.type:
+        column = column.cast(kind)
     if not isinstance(column, pa.ChunkedArray):
         return column
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from tidings.language import wildcard
 from tidings.language.sets import TOP
 from tidings.matching import kernels as k
 
 Array = np.ndarray[Any, Any]
+
+# Bytes of a pattern of `like` that the kernels test, by which its work on a text may grow; longer
+# ones are left to RE2, which is linear in the text alone.
+LONGEST_LIKE: Final = 64
 
 
 class Constants:
@@ -129,15 +134,14 @@ class Bounds(Constants):
 
 
 class Patterns:
-    """Texts that values may contain, and for each the run of bytes it is filed under."""
+    """What values are to contain or to fit, told apart by its bytes."""
 
     def __init__(self) -> None:
-        self.texts: dict[str, int] = {}
+        self.numbers: dict[bytes, int] = {}
 
-    def take(self, texts: list[str]) -> tuple[Array, Array]:
-        for text in texts:
-            self.texts.setdefault(text, len(self.texts))
-        distinct = {text: text.encode() for text in set(texts)}
+    def contained(self, texts: list[str]) -> tuple[Array, Array]:
+        """The numbers of texts that values may contain, and of each the run to file it under."""
+        distinct = {text: text.encode() for text in dict.fromkeys(texts)}
         runs = {
             text: [data[i : i + 3] for i in range(max(len(data) - 2, 1))]
             for text, data in distinct.items()
@@ -147,8 +151,39 @@ class Patterns:
             common[run] = common.get(run, 0) + 1
         rarest = {text: min(found, key=lambda run: common[run]) for text, found in runs.items()}
         gram = {text: int.from_bytes(run, "big") | len(run) << 24 for text, run in rarest.items()}
-        numbers = np.fromiter(map(self.texts.__getitem__, texts), np.int64, len(texts))
+        number = {text: self._number(data) for text, data in distinct.items()}
+        numbers = np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
         return numbers, np.fromiter(map(gram.__getitem__, texts), np.int64, len(texts))
 
+    def like(self, patterns: list[str]) -> Array:
+        """The numbers of patterns that whole values may fit; -1 for one that is too long."""
+        distinct = {pattern: like_bytes(pattern) for pattern in dict.fromkeys(patterns)}
+        number = {
+            pattern: self._number(data) if len(data) <= LONGEST_LIKE else -1
+            for pattern, data in distinct.items()
+        }
+        return np.fromiter(map(number.__getitem__, patterns), np.int64, len(patterns))
+
+    def _number(self, data: bytes) -> int:
+        return self.numbers.setdefault(data, len(self.numbers))
+
     def encoded(self) -> Iterable[bytes]:
-        return (text.encode() for text in self.texts)
+        return self.numbers
+
+
+def like_bytes(pattern: str) -> bytes:
+    r"""A pattern of `like` as `kernels.fits` reads it.
+
+    >>> like_bytes("a%_")
+    b'a\xfe\xff'
+    """
+    return b"".join(
+        part.encode() if isinstance(part, str) else _WILDCARDS[part]
+        for part in wildcard.tokens(pattern)
+    )
+
+
+_WILDCARDS: Final = {
+    wildcard.ONE: bytes([k.ANY_CHARACTER]),
+    wildcard.MANY: bytes([k.ANY_TEXT]),
+}

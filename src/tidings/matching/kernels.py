@@ -48,6 +48,7 @@ NUMBER_IN, NUMBER_NOT, NUMBER_AMONG, TEXT_IS, TEXT_NOT, TEXT_AMONG, TEXT_BETWEEN
     range(8)
 )
 BOOLEAN_IS, EXISTS, ASK = range(8, 11)
+TEXT_LIKE: Final = 13  # 11 and 12 are kinds of what is fresh
 KIND_SHIFT: Final = 26
 TYPE_SHIFT: Final = 22
 NEGATED: Final = 1 << 21
@@ -59,6 +60,9 @@ SLOT_MASK: Final = (1 << 21) - 1
 # alone is a test that all pass.
 NUMBER_LOW_LIST, NUMBER_HIGH_LIST, TEXT_LOW_LIST, TEXT_HIGH_LIST = range(4)
 ORDERED_WIDTH: Final = 5
+
+# Wildcards in the bytes of a pattern: no byte of UTF-8 is one of these.
+ANY_CHARACTER, ANY_TEXT = 0xFE, 0xFF
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
@@ -467,6 +471,67 @@ def contains(data, begin, end, texts, first, last):
     return False
 
 
+@njit(cache=True, nogil=True, inline="always")
+def next_character(data, at, end):
+    """Where the character behind the one that begins here does."""
+    at += 1
+    while at < end and data[at] & 0xC0 == 0x80:
+        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def fits(texts, first, last, data, begin, end):
+    """Whether a whole text fits a pattern with wildcards, `texts[first:last]`.
+
+    What stands before the first `ANY_TEXT` and behind the last is looked for at the ends of the
+    text, each part between two at the first place where it is: another never leaves more room. So
+    it takes at most the length of the text times that of the pattern.
+    """
+    first, last = np.int64(first), np.int64(last)
+    begin, end = np.int64(begin), np.int64(end)
+    while first < last and texts[first] != ANY_TEXT:
+        if begin == end:
+            return False
+        if texts[first] == ANY_CHARACTER:
+            begin = next_character(data, begin, end)
+        elif texts[first] == data[begin]:
+            begin += 1
+        else:
+            return False
+        first += 1
+    if first == last:
+        return begin == end
+    while texts[last - 1] != ANY_TEXT:
+        if begin == end:
+            return False
+        last -= 1
+        end -= 1
+        if texts[last] == ANY_CHARACTER:
+            while end > begin and data[end] & 0xC0 == 0x80:  # bytes that continue a character
+                end -= 1
+        elif texts[last] != data[end]:
+            return False
+    first += 1
+    place, at = first, begin
+    while first < last:
+        if texts[place] == ANY_TEXT:  # a part is found, and the next begins
+            first, begin = place + 1, at
+            place = first
+        elif at == end:
+            return False  # from later on the part would reach further
+        elif texts[place] == ANY_CHARACTER:
+            at = next_character(data, at, end)
+            place += 1
+        elif texts[place] == data[at]:
+            at += 1
+            place += 1
+        else:
+            begin = next_character(data, begin, end)
+            place, at = first, begin
+    return True
+
+
 @njit(cache=True, nogil=True)
 def among(members, begin, count, value):
     """Whether a value is among sorted members."""
@@ -517,9 +582,11 @@ def passes(word, low, high, whole, texts, entries, data, work, epoch):
 @njit(cache=True, nogil=True)
 def passes_rarely(kind, low, high, whole, texts, entries, at, data):
     """The tests that take longer than a call."""
-    if kind == TEXT_CONTAINS:
+    if kind == TEXT_CONTAINS or kind == TEXT_LIKE:  # noqa: SIM109 (Numba is slower with `in`)
         first = item(whole, PATTERN_BEGIN, 2 * low)
         last = item(whole, PATTERN_BEGIN, 2 * low + 1)
+        if kind == TEXT_LIKE:
+            return fits(texts, first, last, data, entries[at + BEGIN], entries[at + END])
         return contains(data, entries[at + BEGIN], entries[at + END], texts, first, last)
     value = entries[at + NUMBER] if kind == NUMBER_AMONG else entries[at + TEXT_NUMBER]
     return among(whole, whole[2 * MEMBERS] + low, high, value)

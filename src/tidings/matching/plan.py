@@ -2,9 +2,10 @@
 
 Constants are ranked attribute by attribute, so that every comparison becomes an interval of whole
 numbers. Operators that ignore case or look at the end of a text become plain ones on a *derived*
-attribute (folded, reversed), which is computed from the event. What the kernels cannot test (`like`
-with inner wildcards, regular expressions, tests of other dialects, predicates without a normal
-form) becomes a question that Python answers after the index has pruned.
+attribute (folded, reversed), which is computed from the event. What the kernels cannot test
+(regular expressions, inner wildcards where case is ignored or the pattern is long, tests of other
+dialects, predicates without a normal form) becomes a question that Python answers after the index
+has pruned.
 
 Every filter is filed under its most selective constraint; the others stand beside it as tests.
 Everything here is done on whole columns at once: a million filters take seconds.
@@ -80,7 +81,8 @@ _TYPES: Final = {
     "any": 15,
 }
 _PATTERNS: Final = frozenset({"like", "ilike"})
-_QUESTIONS: Final = _PATTERNS | {"matches", "imatches", "holds"}
+_QUESTIONS: Final = frozenset({"ilike", "matches", "imatches", "holds"})
+_BY_PRESENCE: Final = _PATTERNS | {"matches", "imatches", "!=", "i!="}
 
 
 class Plan(NamedTuple):
@@ -136,10 +138,12 @@ def compile_plan(
         filters, owners = [filters[filter] for filter in kept.tolist()], owners[kept]
         build = _Build.of(filters, statistics)
     if any(operator in _PATTERNS for operator, _ in build.groups):
-        # A pattern is a question for Python; the literal in it prunes what has to be asked.
+        # Nothing can be filed under a pattern, but under the literal in it.
         needed = [[c for c in map(_literal, filter) if c is not None] for filter in filters]
         more_filters = [(*f, *more) for f, more in zip(filters, needed, strict=True)]
         build = _Build.of(more_filters, statistics)
+        sizes = np.fromiter(map(len, filters), np.int64, len(filters))
+        build.added = count_within(build.tests.filter) >= sizes[build.tests.filter]
     build.constants()
     plan = build.plan(owners, whole_questions, subscriptions)
     return plan._replace(filters=all_filters, constraints=all_constraints)
@@ -166,6 +170,13 @@ def _literal(constraint: Constraint) -> Constraint | None:
     return simplify(constraint._replace(operator=ignoring + operator, operand=operand))
 
 
+def _filed_as(constraint: Constraint) -> Constraint:
+    """What leads events to filters that are filed under this, if only that there is a value."""
+    if constraint.operator not in _BY_PRESENCE:
+        return constraint
+    return constraint._replace(operator="exists", type="any", operand=None)
+
+
 class _Build:
     """One compilation: constraints to coordinates, then filters to lists."""
 
@@ -178,7 +189,7 @@ class _Build:
         flat = chain.from_iterable(filters)
         build = cls(flat, np.repeat(np.arange(len(filters)), sizes), len(filters))
         if statistics is not None:
-            shares = map(statistics.share, chain.from_iterable(filters))
+            shares = map(statistics.share, map(_filed_as, chain.from_iterable(filters)))
             build.shares = np.fromiter(shares, np.float64, build.count)
         return build
 
@@ -205,6 +216,7 @@ class _Build:
             if at.size:
                 self.groups[operators[operator], types[kind]] = at
         self.shares: Array | None = None  # of events that satisfy each constraint, if known
+        self.added = np.zeros(self.count, bool)  # those that follow from a pattern beside them
         self._name_slots()
 
     def _name_slots(self) -> None:
@@ -244,7 +256,9 @@ class _Build:
             operands = self.operands[at]
             slots = tests.slot[at]
             if operator in _QUESTIONS:
-                self._question(at, operator, operands)
+                self._question(at, operator)
+            elif operator == "like":
+                self._fitting(at, operands.tolist(), patterns)
             elif plain == "exists":
                 tests.kind[at] = k.EXISTS
                 self._file(at, BY_PRESENCE, 0, exact=kind == "any")
@@ -277,7 +291,7 @@ class _Build:
         self.tests.key[at] = key
         self.tests.exact[at] = exact
 
-    def _question(self, at: Array, operator: str, operands: Array) -> None:
+    def _question(self, at: Array, operator: str) -> None:
         """What only Python can test, and every event with the attribute has to be asked about."""
         self.tests.kind[at] = k.ASK
         if operator != "holds":  # which is about no attribute
@@ -385,12 +399,20 @@ class _Build:
     def _contained(self, at: Array, texts: list[str], patterns: Patterns) -> None:
         tests = self.tests
         tests.kind[at] = k.TEXT_CONTAINS
-        numbers, grams = patterns.take(texts)
+        numbers, grams = patterns.contained(texts)
         tests.low[at] = numbers
         self._file(at, BY_GRAM, grams, exact=False)
         # One byte or two alone are tests already; a run of three may still be only a part.
         short = np.fromiter((len(text.encode()) <= 3 for text in texts), bool, at.size)
         tests.exact[at] = short
+
+    def _fitting(self, at: Array, texts: list[str], patterns: Patterns) -> None:
+        numbers = patterns.like(texts)
+        self._question(at[numbers < 0], "like")
+        at, numbers = at[numbers >= 0], numbers[numbers >= 0]
+        self.tests.kind[at] = k.TEXT_LIKE
+        self.tests.low[at] = numbers
+        self._file(at, BY_PRESENCE, 0, exact=False)
 
     def _bounded(
         self, at: Array, operator: str, texts: list[Any], slots: Array, bounds: Bounds
@@ -564,16 +586,15 @@ class _Build:
         parts: dict[int, list[Constraint]] = {}
         names = self.names
         for (operator, kind), at in self.groups.items():
-            if operator in _QUESTIONS:
-                for test in at.tolist():
-                    constraint = Constraint(
-                        names[self.name_codes[test]],
-                        operator,
-                        kind,
-                        bool(self.tests.negated[test]),
-                        self.operands[test],
-                    )
-                    parts.setdefault(int(self.tests.filter[test]), []).append(constraint)
+            for test in at[self.tests.kind[at] == k.ASK].tolist():
+                constraint = Constraint(
+                    names[self.name_codes[test]],
+                    operator,
+                    kind,
+                    bool(self.tests.negated[test]),
+                    self.operands[test],
+                )
+                parts.setdefault(int(self.tests.filter[test]), []).append(constraint)
         numbers: dict[Expression, int] = {}
         ask_of: dict[int, int] = {}
         for filter in {**parts, **whole_questions}:
@@ -590,6 +611,9 @@ class _Build:
         kept[filed[filed >= 0]] = ~tests.exact[filed[filed >= 0]]
         kept[filed[dense]] = True  # a cell is wider than a range
         kept[tests.kind == k.ASK] = False
+        asking = np.zeros(self.filters, bool)
+        asking[list(ask_of)] = True
+        kept[self.added & ~asking[tests.filter]] = False  # the others may spare a question
         total = np.bincount(tests.filter[kept], minlength=self.filters)
         total[list(ask_of)] += 1
         return kept, total

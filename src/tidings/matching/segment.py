@@ -13,7 +13,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -26,7 +26,7 @@ from tidings.language.expression import Expression, compile_check
 from tidings.language.folding import fold
 from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
-from tidings.matching.columns import Rows, entries_of_batch
+from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.plan import Plan, compile_plan, filters_of
 
@@ -40,6 +40,7 @@ EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, 
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
 SETTLED_HELD: Final = 1 << 18  # ids of settled filters kept as Python's objects, at most
+MARKS: Final = 1 << 22  # of what is found, at a time, to leave out questions about it
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
 
@@ -286,17 +287,16 @@ class Segment:
 
     def _answered(self, event: Mapping[str, Any], numbers: Array, asked: Array) -> Array:
         """The subscriptions found, and those for which Python says yes as well."""
-        answers: dict[int, bool] = {}
-        more = set()
-        known = set(numbers.tolist())
-        for subscription, question in asked.reshape(-1, 2).tolist():
-            if subscription in known:
-                continue
-            if question not in answers:
-                answers[question] = self._check(question)(event)
-            if answers[question]:
-                more.add(subscription)
-        return np.union1d(numbers, np.fromiter(more, np.int32, len(more)))
+        found = np.zeros(len(self.ids), bool)
+        found[numbers] = True
+        subscriptions, questions = asked[::2], asked[1::2]
+        left = ~found[subscriptions]
+        subscriptions, questions = subscriptions[left], questions[left]
+        answers = np.zeros(len(self._checks), bool)
+        answers[questions] = True  # to be asked
+        for question in np.flatnonzero(answers).tolist():
+            answers[question] = self._check(question)(event)
+        return np.concatenate((numbers, np.unique(subscriptions[answers[questions]])))
 
     # Many events
 
@@ -304,7 +304,7 @@ class Segment:
         """The matches of a batch whose columns are attributes; as `match_entries` gives them."""
 
         def events(rows: Array, names: set[str]) -> Iterable[Mapping[str, Any]]:
-            return events_of(batch.take(pa.array(rows)), names)
+            return events_of(without_views(batch).take(pa.array(rows)), names)
 
         return self.match_entries(
             entries_of_batch(batch, self.plan), batch.num_rows, events, threads
@@ -404,30 +404,46 @@ class Segment:
         """The matches found, and those for which Python says yes as well."""
         nothing = np.zeros(0, np.int64)
         rows, numbers = (np.concatenate([nothing, *(p[at] for p in pairs)]) for at in (0, 1))
-        span = len(self.ids)
-        known = np.isin(asked[:, 0] * np.int64(span) + asked[:, 1], rows * span + numbers)
-        asked = asked[~known]
-        questions = {q: self.plan.questions[q] for q in np.unique(asked[:, 2]).tolist()}
-        # What looks at no column, but for nulls, has one answer for all rows.
+        asked = asked[~_among(asked, rows, numbers, len(self.ids))].astype(np.int64)
+        row, subscription, question = asked.T
+        questions = {q: self.plan.questions[q] for q in np.unique(question).tolist()}
+        # What looks at no column, but for nulls, has one answer for all rows: as if about row -1.
         fixed = [q for q, asks in questions.items() if not nulls and not names_of((asks,))]
-        held = [q for q in fixed if self._check(q)({})]
-        more = asked[np.isin(asked[:, 2], held)][:, :2].tolist()
-        asked = asked[~np.isin(asked[:, 2], fixed)]
-        wanted = np.unique(asked[:, 0])
+        about = np.where(np.isin(question, fixed), -1, row)
+        wanted = np.unique(about[about >= 0])
         given = events(wanted, names_of(questions.values()))
-        event_of = dict(zip(wanted.tolist(), given, strict=True))
-        answers: dict[tuple[int, int], bool] = {}
-        for row, subscription, question in asked.tolist():
-            answer = answers.get((row, question))
-            if answer is None:
-                answer = answers[row, question] = self._check(question)(event_of[row])
-            if answer:
-                more.append((row, subscription))
-        both = np.concatenate(
-            (np.column_stack((rows, numbers)), np.array(more, np.int64).reshape(-1, 2))
+        event_of = {-1: {}, **dict(zip(wanted.tolist(), given, strict=True))}
+        distinct, which = np.unique(about * len(self._checks) + question, return_inverse=True)
+        pairs_asked = (part.tolist() for part in np.divmod(distinct, len(self._checks)))
+        answers = np.fromiter(
+            (self._check(q)(event_of[r]) for r, q in zip(*pairs_asked, strict=True)),
+            bool,
+            distinct.size,
         )
-        both = np.unique(both, axis=0)
-        return both[:, 0], both[:, 1]
+        yes = answers[which]
+        more = np.unique(row[yes] * len(self.ids) + subscription[yes])
+        more_rows, more_numbers = np.divmod(more, len(self.ids))
+        at = np.searchsorted(rows, more_rows, side="right")
+        return np.insert(rows, at, more_rows), np.insert(numbers, at, more_numbers)
+
+
+def _among(asked: Array, rows: Array, numbers: Array, count: int) -> Array:
+    """Which of the rows and subscriptions asked about are among those found.
+
+    Both are in the order of rows, of which some are looked at together; `count` subscriptions.
+    """
+    together = max(MARKS // count, 1)
+    marks = np.zeros(together * count, bool)
+    known = np.zeros(len(asked), bool)
+    starts = np.arange(int(asked[0, 0]), int(asked[-1, 0]) + together + 1, together)
+    ends = zip(np.searchsorted(asked[:, 0], starts), np.searchsorted(rows, starts), strict=True)
+    for start, ((a, f), (b, g)) in zip(starts[:-1], pairwise(ends), strict=True):
+        if a < b and f < g:
+            found = (rows[f:g] - start) * count + numbers[f:g]
+            marks[found] = True
+            known[a:b] = marks[(asked[a:b, 0] - start) * count + asked[a:b, 1]]
+            marks[found] = False
+    return known
 
 
 def tally(pairs: Iterable[Pairs], totals: Array) -> None:
