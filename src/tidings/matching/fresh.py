@@ -167,9 +167,10 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
     size += LEAST * USUAL
     owners = int(twice[fk.USED_OWNERS]) + LEAST
     slots = int(twice[fk.USED_SLOTS]) + size // 8 + 2
-    many, few = _block(fk.MANY_SLOTS), _block(fk.FEW_SLOTS) + _block(1)  # of every slot
+    many, few = (int(fk.block_length(size)) for size in (fk.MANY_SLOTS, fk.FEW_SLOTS))
     held_filters = int(twice[fk.USED_BLOCKS])
     whole_blocks = held_filters // fk.BLOCK_HELD + 2 * filters + 8
+    first_blocks = 2 * (held_filters // fk.MOST_LISTED)  # two of a slot that had a full list
     items = 4 * held_filters + fk.MOST_LISTED * (filters + 4) + fk.LEAST_LISTED * slots
     return {
         fk.HELD_USED: fk.USED,
@@ -181,7 +182,7 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_BUCKETS: fk.BUCKET_WIDTH * _power(2 * owners),
         fk.HELD_KEYS: fk.KEY_BITS // 64,
         fk.HELD_LISTS: fk.ITEM_WIDTH * items,
-        fk.HELD_BLOCKS: many * (whole_blocks + fk.SOME_SLOTS) + few * slots,
+        fk.HELD_BLOCKS: many * (whole_blocks + 2 * fk.SOME_SLOTS) + few * first_blocks,
         fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
         fk.HELD_TEXTS: int(twice[fk.USED_TEXTS]) + 2 * size + 64,
     }
@@ -193,11 +194,6 @@ def _zeros(length: int, dtype: np.dtype[Any]) -> Array:
     held = np.zeros(size + LINE, np.uint8)
     begin = -held.ctypes.data % LINE
     return held[begin : begin + size].view(dtype)
-
-
-def _block(slots: int) -> int:
-    """The length of a block."""
-    return fk.BLOCK_HEAD + slots * (1 + 4 * fk.BLOCK_ROWS)
 
 
 def _power(least: int) -> int:

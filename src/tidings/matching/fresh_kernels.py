@@ -3,7 +3,7 @@
 What must live here: the layout of the growing arrays that `fresh` makes, and what reads and writes
 them. An event is read once more, its values as they are. It is looked up by its equalities and by
 the bytes that its texts begin with, end with and contain. What asks for nothing of that lies in a
-list of the attribute, with a test beside it; and where such a list grows long, in blocks of 256
+list of the attribute, with a test beside it; and where such a list grows long, in blocks of 512
 with a bit for each in every cell of an attribute, as in the cells of `kernels`.
 
 Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
@@ -18,16 +18,27 @@ import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 
 from tidings.matching.kernels import (
+    BEGIN,
     BOOLEAN,
     BOOLEAN_IS,
     CONTEXT,
+    DENSE_RECORD,
+    END,
     EXISTS,
     FOUND,
     INTEGER,
+    KIND,
+    NAME_BEGIN,
+    NAME_FIRST,
+    NAME_TABLE,
+    NUMBER,
     NUMBER_AMONG,
     NUMBER_IN,
     NUMBER_NOT,
+    READ,
     REAL,
+    SCRATCH,
+    SLOT,
     STRETCHED,
     TEXT,
     TEXT_AMONG,
@@ -35,6 +46,11 @@ from tidings.matching.kernels import (
     TEXT_CONTAINS,
     TEXT_IS,
     TEXT_NOT,
+    TEXTS,
+    TEXTS_SIZE,
+    WHOLE,
+    WIDTH,
+    WORK,
     big_endian,
     compare_bytes,
     contains,
@@ -42,10 +58,12 @@ from tidings.matching.kernels import (
     double_of,
     eight_bytes,
     fill,
+    find_text,
     first_bytes,
     hash_bytes,
     head,
     match_encoded,
+    numbers_at,
     pointer_to,
     prefetch,
     same_bytes,
@@ -58,8 +76,8 @@ from tidings.matching.kernels import (
 # All of this keeps the GIL, so that nobody sees a change half done, and works on one set of stamps.
 #
 # A filter is filed under an equality or some bytes of a text, in a chain of a hash table, or else
-# under the presence of one attribute: in its list, or in blocks of 256, where for each cell of the
-# values of some attributes four words tell which of these an event with such a value may satisfy.
+# under the presence of one attribute: in its list, or in blocks of 512, where for each cell of the
+# values of some attributes eight words tell which of these an event with such a value may satisfy.
 # What is left is tested. Slot 0 is always present.
 (
     HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_BUCKETS,
@@ -69,20 +87,22 @@ from tidings.matching.kernels import (
 # tell little, or have to be asked in Python.
 (
     USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_LISTS, USED_BLOCKS, USED_OWNERS,
-    USED_EPOCH, USED_WIDE, USED_ASKED, USED,
+    USED_EPOCH, USED_WIDE, USED_ASKED, USED_LEFT,
 ) = range(11)  # fmt: skip
+USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
 # Of a slot, what is looked at first in one line of the memory: of the event at hand whether it is
 # present, in which cell, and where its entries are; the first bytes of its name and how long that
 # is; in which ways filters are filed under it, and where its list is. Then how long that is and its
 # room; how many filters list and blocks hold; a bit for each sort of grams; its blocks, those of
-# filters with a single test apart; how many filters ask for it besides; where its name is.
+# filters with a single test apart; how many filters ask for it besides; where its name is; a bit
+# for each byte, but for its two highest bits, with which a gram begins.
 (
     SLOT_STAMP, SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END,
     SLOT_NAME_BYTES, SLOT_NAME_SIZE, SLOT_WAYS, SLOT_LIST,
     SLOT_LISTED, SLOT_ROOM, SLOT_FILED, SLOT_GRAMS,
     SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_SINGLE, SLOT_LAST_SINGLE,
-    SLOT_ASKED, SLOT_NAME,
-) = range(18)  # fmt: skip
+    SLOT_ASKED, SLOT_NAME, SLOT_GRAM_BYTES,
+) = range(19)  # fmt: skip
 SLOT_WIDTH: Final = 24  # whole lines
 BY_LIST, BY_KEY, BY_GRAM, IN_CELLS = 1, 2, 4, 8
 # A record: its subscription, below zero when removed; whether it is to be asked, and whether the
@@ -106,13 +126,16 @@ LEAST_LISTED, MOST_LISTED = 4, 64  # that there is room for at first, and after 
 # A gram: up to three bytes with which a text begins, ends, or which it contains.
 GRAM_FIRST, GRAM_LAST, GRAM_WITHIN = range(3)
 MOST_GRAM: Final = 3
-# A block: the next; how many records; how many slots, and for how many there is room; four words
+# A block: the next; how many records; how many slots, and for how many there is room; eight words
 # that tell which records are not removed. Then the records, the slots, and for each of these rows.
-BLOCK_NEXT, BLOCK_COUNT, BLOCK_SLOTS, BLOCK_CAPACITY, BLOCK_LIVE = range(5)
-BLOCK_RECORD: Final = BLOCK_LIVE + 4
-BLOCK_HELD: Final = 256
+# All of them begin with a line of the memory.
+BLOCK_NEXT, BLOCK_COUNT, BLOCK_SLOTS, BLOCK_CAPACITY = range(4)
+BLOCK_WORDS: Final = 8
+BLOCK_LIVE: Final = 8
+BLOCK_RECORD: Final = BLOCK_LIVE + BLOCK_WORDS
+BLOCK_HELD: Final = 64 * BLOCK_WORDS
 BLOCK_HEAD: Final = BLOCK_RECORD + BLOCK_HELD
-FEW_SLOTS, MANY_SLOTS = 4, 24  # of the first block of a slot where there are many, and of others
+FEW_SLOTS, MANY_SLOTS = 8, 24  # of the first block of a slot where there are many, and of others
 SOME_SLOTS: Final = 64  # that are not many
 NUMBER_CUTS, TEXT_CUTS = 15, 7  # between the cells of a slot's numbers and texts
 CUTS: Final = NUMBER_CUTS + TEXT_CUTS
@@ -120,7 +143,7 @@ FIRST_TEXT_CELL: Final = NUMBER_CUTS + 1
 OTHER_CELL: Final = FIRST_TEXT_CELL + TEXT_CUTS + 1
 ABSENT_CELL: Final = OTHER_CELL + 1
 ANY_CELL: Final = ABSENT_CELL + 1  # of several values
-BLOCK_ROWS: Final = ANY_CELL + 1
+BLOCK_STEP: Final = BLOCK_WORDS * (ANY_CELL + 1)  # from the rows of a slot to those of the next
 NARROW: Final = 4  # cells, of a range that is told by them
 SAMPLES: Final = 64  # constants that the cuts are chosen by
 MOST_KEYS: Final = 16  # values of one `in` under which a filter is filed
@@ -139,12 +162,14 @@ FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
 RAW_KEY: Final = 5
 RAW_WIDTH: Final = 6
 NO_ROOM: Final = -1
-# What a call gets: where the context of what is fresh is, room for entries, room for what is found,
-# what was found and is to be asked, and where the contexts of so many plans are.
+# What a call gets: where the context of what is fresh is, room for entries, room for what is found;
+# for each slot of the first plan that of the same name here, for how many of these it is known, and
+# how many have none there; what was found and is to be asked, and where the contexts of so many
+# plans are.
 (
-    JOINT_FRESH, JOINT_ENTRIES, JOINT_ENTRIES_SIZE, JOINT_OUT, JOINT_OUT_SIZE, JOINT_FOUND,
-    JOINT_ASKS, JOINT_PLANS, JOINT_PLAN,
-) = range(9)  # fmt: skip
+    JOINT_FRESH, JOINT_ENTRIES, JOINT_ENTRIES_SIZE, JOINT_OUT, JOINT_OUT_SIZE, JOINT_SLOTS,
+    JOINT_SLOTS_SIZE, JOINT_KNOWN, JOINT_OTHERS, JOINT_FOUND, JOINT_ASKS, JOINT_PLANS, JOINT_PLAN,
+) = range(13)  # fmt: skip
 
 
 @njit(cache=True, inline="always")
@@ -200,9 +225,9 @@ def hash_truth(slot, truth):
 def number_cell(cuts, slot, high):
     """The cell of a number; numbers in their order have cells in their order."""
     cell = 0
-    at = CUTS * slot
-    while cell < NUMBER_CUTS and high >= double_of(np.uint64(cuts[at + cell])):
-        cell += 1
+    at = np.uint64(CUTS * slot)
+    for i in range(np.uint64(NUMBER_CUTS)):  # all of them, since that needs no guess
+        cell += high >= double_of(np.uint64(cuts[at + i]))
     return cell
 
 
@@ -286,7 +311,7 @@ def has_room(context, size, filters):
     used = longs_at(context, HELD_USED)
     names = context[HELD_NAMES + 1]
     slots = used[USED_SLOTS] + size // 8 + 1
-    block = BLOCK_HEAD + MANY_SLOTS * (1 + 4 * BLOCK_ROWS)
+    block = block_length(MANY_SLOTS)
     return (
         SLOT_WIDTH * slots <= context[HELD_SLOTS + 1]
         and 2 * slots <= names
@@ -564,7 +589,7 @@ def file_record(context, record):
     texts = bytes_at(context, HELD_TEXTS)
     mask = buckets.size // BUCKET_WIDTH - 1
     best = listed = primary = -1
-    best_hash = fewest = gram_bit = np.int64(0)
+    best_hash = fewest = gram_bit = gram_begins = np.int64(0)
     first = record + RECORD_HEAD
     for i in range(records[record + RECORD_TESTS]):
         test = first + TEST_WIDTH * i
@@ -581,10 +606,11 @@ def file_record(context, record):
             if (kind == TEXT_AMONG or kind == NUMBER_AMONG) and records[test + 2] <= MOST_KEYS:  # noqa: SIM109
                 listed = test
             elif kind == TEXT_PREFIX or kind == TEXT_SUFFIX or kind == TEXT_CONTAINS:  # noqa: SIM109
-                hashed, bit = rarest_gram(records, texts, buckets, test)
+                hashed, bit, begins = rarest_gram(records, texts, buckets, test)
                 count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
                 if bit and (best < 0 or (gram_bit and count < fewest)):
                     best, best_hash, fewest, gram_bit = test, hashed, count, bit
+                    gram_begins = begins
             filed = slots[SLOT_WIDTH * (word & RAW_SLOT) + SLOT_FILED]
             if (
                 primary < 0
@@ -594,7 +620,9 @@ def file_record(context, record):
     if best >= 0 and not (gram_bit and listed >= 0):
         key = records[best] & RAW_SLOT
         slots[SLOT_WIDTH * key + SLOT_WAYS] |= BY_GRAM if gram_bit else BY_KEY
-        slots[SLOT_WIDTH * key + SLOT_GRAMS] |= gram_bit
+        if gram_bit:
+            slots[SLOT_WIDTH * key + SLOT_GRAMS] |= gram_bit
+            slots[SLOT_WIDTH * key + SLOT_GRAM_BYTES] |= np.int64(1) << (gram_begins & 63)
         file_key(context, best_hash, record, key, rare_slot(records, slots, record, best))
     elif listed >= 0:
         key = records[listed] & RAW_SLOT
@@ -634,24 +662,27 @@ def gram_at(data, at, length):
 
 @njit(cache=True)
 def rarest_gram(records, texts, buckets, test):
-    """Of the grams of a test the hash of the rarest, and the bit of its sort; 0 if none."""
+    """Of the grams of a test the hash of the rarest, the bit of its sort, and its first byte.
+
+    The bit is 0 if there is none.
+    """
     mask = buckets.size // BUCKET_WIDTH - 1
     word = records[test]
     kind = word >> RAW_KIND
     begin, end = records[test + 1], records[test + 2]
     length = min(end - begin, MOST_GRAM)
     if length == 0:
-        return np.int64(0), np.int64(0)
+        return np.int64(0), np.int64(0), np.int64(0)
     sort = GRAM_FIRST if kind == TEXT_PREFIX else GRAM_LAST if kind == TEXT_SUFFIX else GRAM_WITHIN
     first = end - length if sort == GRAM_LAST else begin
     last = end - length if sort != GRAM_FIRST else begin
-    best, fewest = np.int64(-1), np.int64(0)
+    best, fewest, begins = np.int64(-1), np.int64(0), np.int64(0)
     for at in range(first, last + 1):
         hashed = hash_gram(word & RAW_SLOT, sort, gram_at(texts, at, length), length)
         count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
         if best < 0 or count < fewest:
-            best, fewest = hashed, count
-    return best, np.int64(1) << (MOST_GRAM * sort + length - 1)
+            best, fewest, begins = hashed, count, np.int64(texts[at])
+    return best, np.int64(1) << (MOST_GRAM * sort + length - 1), begins
 
 
 @njit(cache=True)
@@ -700,6 +731,12 @@ def file_in_list(context, test, record):
         # The values are with the record; here it is only asked whether there is one.
         lists[item + ITEM_TEST] = EXISTS << RAW_KIND | 15 << RAW_TYPES | slot
         lists[item + ITEM_RECORD] = record
+    elif kind == TEXT_BETWEEN:  # the bound that is none says how the other one begins
+        texts = bytes_at(context, HELD_TEXTS)
+        if records[test] & RAW_OPEN_LOW:
+            lists[item + ITEM_TEST + 1] = first_bytes(texts, records[test + 3], records[test + 4])
+        elif records[test] & RAW_OPEN_HIGH:
+            lists[item + ITEM_TEST + 3] = first_bytes(texts, records[test + 1], records[test + 2])
     records[record + RECORD_FILED] = -2 - item
     slots[base + SLOT_LISTED] = count + 1
     slots[base + SLOT_FILED] += 1
@@ -754,6 +791,18 @@ def cells_of(records, cuts, texts, test):
 
 
 @njit(cache=True)
+def block_length(capacity):
+    """The length of a block with room for so many slots."""
+    return BLOCK_HEAD + (capacity + 7) // 8 * 8 + capacity * BLOCK_STEP
+
+
+@njit(cache=True, inline="always")
+def block_rows(blocks, block):
+    """Where the rows of a block begin."""
+    return block + BLOCK_HEAD + (blocks[block + BLOCK_CAPACITY] + 7) // 8 * 8
+
+
+@njit(cache=True)
 def block_slot(blocks, block, slot):
     """The place of a slot among those of a block, added if there is room, or -1."""
     count = blocks[block + BLOCK_SLOTS]
@@ -764,9 +813,7 @@ def block_slot(blocks, block, slot):
     if count == blocks[block + BLOCK_CAPACITY]:
         return -1
     blocks[base + count] = slot
-    rows = base + blocks[block + BLOCK_CAPACITY] + 4 * BLOCK_ROWS * count
-    for i in range(rows, rows + 4 * BLOCK_ROWS):
-        blocks[i] = -1
+    fill(blocks, block_rows(blocks, block) + BLOCK_STEP * count, BLOCK_STEP, -1)
     blocks[block + BLOCK_SLOTS] = count + 1
     return count
 
@@ -789,9 +836,9 @@ def file_in_block(context, slot, record):
         few = block < 0 and used[USED_SLOTS] > SOME_SLOTS
         capacity = 1 if single else FEW_SLOTS if few else MANY_SLOTS
         made = used[USED_BLOCKS]
-        used[USED_BLOCKS] += BLOCK_HEAD + capacity * (1 + 4 * BLOCK_ROWS)
+        used[USED_BLOCKS] += block_length(capacity)
         blocks[made + BLOCK_NEXT] = -1
-        fill(blocks, made + BLOCK_LIVE, 4, 0)
+        fill(blocks, made + BLOCK_LIVE, BLOCK_WORDS, 0)
         blocks[made + BLOCK_COUNT] = 0
         blocks[made + BLOCK_SLOTS] = 0
         blocks[made + BLOCK_CAPACITY] = capacity
@@ -818,10 +865,10 @@ def file_in_block(context, slot, record):
         at = block_slot(blocks, block, word & RAW_SLOT)
         if at >= 0:
             slots[SLOT_WIDTH * (word & RAW_SLOT) + SLOT_WAYS] |= IN_CELLS
-            rows = block + BLOCK_HEAD + blocks[block + BLOCK_CAPACITY] + 4 * BLOCK_ROWS * at
+            rows = block_rows(blocks, block) + BLOCK_STEP * at
             for cell in range(ANY_CELL):
                 if cell < low or cell > high:
-                    blocks[rows + 4 * cell + part] &= ~bit
+                    blocks[rows + BLOCK_WORDS * cell + part] &= ~bit
     if narrowest >= NARROW:
         used[USED_WIDE] += 1
     blocks[block + BLOCK_RECORD + number] = record
@@ -1259,15 +1306,8 @@ def raw_event(context, data, entries, epoch):
     count = raw_fields(context, data, fields)
     put = np.int64(0)
     for i in range(0, FIELD_WIDTH * count, FIELD_WIDTH):
-        slot, _ = find_slot(
-            slots,
-            names,
-            texts,
-            data,
-            fields[i + FIELD_NAME],
-            fields[i + FIELD_NAME_END],
-            fields[i + FIELD_PLACE],
-        )
+        begin, end = fields[i + FIELD_NAME], fields[i + FIELD_NAME_END]
+        slot, _ = find_slot(slots, names, texts, data, begin, end, fields[i + FIELD_PLACE])
         if slot < 0:
             continue
         first = put
@@ -1279,26 +1319,94 @@ def raw_event(context, data, entries, epoch):
                 at, put = raw_value(at, slot, data, entries, put)
         else:
             at, put = raw_value(at, slot, data, entries, put)
-        if put > first:
-            base = SLOT_WIDTH * slot
-            slots[base + SLOT_STAMP] = epoch
-            slots[base + SLOT_ENTRY] = first
-            slots[base + SLOT_ENTRY_END] = put
-            ways = slots[base + SLOT_WAYS]
-            cell = OTHER_CELL
-            if put > first + RAW_WIDTH:
-                cell = ANY_CELL
-            elif ways & IN_CELLS == 0:
-                cell = OTHER_CELL
-            elif entries[first + 1] == TEXT:
-                key = first_bytes(data, entries[first + 3], entries[first + 4])
-                cell = text_cell(cuts, slot, key)
-            elif entries[first + 1] != BOOLEAN:
-                high = double_of(np.uint64(entries[first + 2]))
-                if high == high:
-                    cell = number_cell(cuts, slot, high)
-            slots[base + SLOT_CELL] = cell
+        note_slot(slot, first, put, slots, cuts, entries, data, epoch)
     return put if count >= 0 else np.int64(-1)
+
+
+@njit(cache=True)
+def note_slot(slot, first, last, slots, cuts, entries, data, epoch):
+    """Tell a slot where its entries are, if there are any, and in which cell."""
+    if first == last:
+        return
+    base = SLOT_WIDTH * slot
+    slots[base + SLOT_STAMP] = epoch
+    slots[base + SLOT_ENTRY] = first
+    slots[base + SLOT_ENTRY_END] = last
+    cell = OTHER_CELL
+    if last > first + RAW_WIDTH:
+        cell = ANY_CELL
+    elif slots[base + SLOT_WAYS] & IN_CELLS == 0:
+        cell = OTHER_CELL
+    elif entries[first + 1] == TEXT:
+        key = first_bytes(data, entries[first + 3], entries[first + 4])
+        cell = text_cell(cuts, slot, key)
+    elif entries[first + 1] != BOOLEAN:
+        high = double_of(np.uint64(entries[first + 2]))
+        if high == high:
+            cell = number_cell(cuts, slot, high)
+    slots[base + SLOT_CELL] = cell
+
+
+@njit(cache=True)
+def know_slots(joint, context, plan):
+    """Find out which slots of a plan have the names of those that came since the last call."""
+    slots = longs_at(context, HELD_SLOTS)
+    texts = bytes_at(context, HELD_TEXTS)
+    of_plan = longs_at(joint, JOINT_SLOTS)
+    whole = numbers_at(plan, WHOLE)
+    plan_texts = carray(pointer_to(plan[TEXTS]), (plan[TEXTS_SIZE],), np.uint8)
+    count = longs_at(context, HELD_USED)[USED_SLOTS]
+    for slot in range(joint[JOINT_KNOWN], count):
+        begin = slots[SLOT_WIDTH * slot + SLOT_NAME]
+        end = begin + slots[SLOT_WIDTH * slot + SLOT_NAME_SIZE]
+        found = find_text(
+            NAME_TABLE, NAME_BEGIN, 1, NAME_FIRST, whole, plan_texts, 0, texts, begin, end
+        )
+        if found >= 0:
+            of_plan[found] = slot
+        else:
+            joint[JOINT_OTHERS] += 1
+    joint[JOINT_KNOWN] = count
+
+
+@njit(cache=True)
+def read_again(joint, context, plan, data, entries, epoch):
+    """The event as entries from what was read for a plan that has all names; where they end."""
+    slots = longs_at(context, HELD_SLOTS)
+    cuts = longs_at(context, HELD_CUTS)
+    of_plan = longs_at(joint, JOINT_SLOTS)
+    work = numbers_at(plan, WORK)
+    whole = numbers_at(plan, WHOLE)
+    cells = whole[2 * DENSE_RECORD + 1] - whole[2 * DENSE_RECORD]
+    read = work[plan[SCRATCH] + cells + 64 :]
+    end = plan[READ]
+    for at in range(0, end, WIDTH):
+        place = SLOT_WIDTH * of_plan[read[at + SLOT]]
+        prefetch(slots, place)
+        prefetch(slots, place + 8)
+    put = np.int64(0)
+    at = 0
+    while at < end:
+        plan_slot = read[at + SLOT]
+        slot = of_plan[plan_slot]
+        first = put
+        while at < end and read[at + SLOT] == plan_slot:
+            kind = read[at + KIND]
+            if slot > 0:
+                entries[put] = slot
+                entries[put + 1] = kind
+                if kind == TEXT:
+                    entries[put + 3] = read[at + BEGIN]
+                    entries[put + 4] = read[at + END]
+                    put += RAW_WIDTH
+                elif kind == BOOLEAN:
+                    entries[put + 3] = read[at + NUMBER]
+                    put += RAW_WIDTH
+                else:
+                    _, put = raw_value(np.int64(read[at + BEGIN]), slot, data, entries, put)
+            at += WIDTH
+        note_slot(slot, first, put, slots, cuts, entries, data, epoch)
+    return put
 
 
 @njit(cache=True)
@@ -1340,41 +1448,64 @@ def raw_keys(context, data, entries, last):
 @njit(cache=True)
 def visit_blocks(block, context, entries, data, epoch, out, found, asks):
     """Go through a block and those behind it."""
+    used = longs_at(context, HELD_USED)
     slots = longs_at(context, HELD_SLOTS)
     blocks = longs_at(context, HELD_BLOCKS)
     while block >= 0:
-        a, b, c, d = block_left(block, slots, blocks)
-        if a | b | c | d != 0:
-            for part in range(4):
-                word = a if part == 0 else b if part == 1 else c if part == 2 else d
-                if word == 0:
-                    continue
-                found, asks = visit_word(
-                    block + BLOCK_RECORD + 64 * part, word,
-                    context, entries, data, epoch, out, found, asks,
-                )  # fmt: skip
-        block = blocks[block + BLOCK_NEXT]
+        following = blocks[block + BLOCK_NEXT]
+        if following >= 0:
+            bring_rows(following, slots, blocks)
+        if block_left(block, slots, blocks, used):
+            for part in range(BLOCK_WORDS):
+                word = used[USED_LEFT + part]
+                if word != 0:
+                    found, asks = visit_word(
+                        block + BLOCK_RECORD + 64 * part, word,
+                        context, entries, data, epoch, out, found, asks,
+                    )  # fmt: skip
+        block = following
     return found, asks
 
 
 @njit(cache=True)
-def block_left(block, slots, blocks):
-    """Which filters of a block the cells of the event leave. (Unsigned places are quicker.)"""
+def bring_rows(block, slots, blocks):
+    """Have the rows of a block brought near that the cells of the event choose."""
+    rows = block_rows(blocks, block)
+    for at in range(block + BLOCK_HEAD, block + BLOCK_HEAD + blocks[block + BLOCK_SLOTS]):
+        cell = slots[SLOT_WIDTH * blocks[at] + SLOT_CELL]
+        prefetch(blocks, rows + BLOCK_WORDS * cell)
+        rows += BLOCK_STEP
+
+
+@njit(cache=True)
+def block_left(block, slots, blocks, used):
+    """Whether the cells of the event leave filters of a block; which, stands in `used`.
+
+    Words as variables are quicker than in an array, and places without a sign than with one.
+    """
     live = block + BLOCK_LIVE
     a, b, c, d = blocks[live], blocks[live + 1], blocks[live + 2], blocks[live + 3]
+    e, f, g, h = blocks[live + 4], blocks[live + 5], blocks[live + 6], blocks[live + 7]
     at = np.uint64(block + BLOCK_HEAD)
     end = at + np.uint64(blocks[block + BLOCK_SLOTS])
-    rows = at + np.uint64(blocks[block + BLOCK_CAPACITY])
-    while at < end and a | b | c | d != 0:
+    rows = np.uint64(block_rows(blocks, block))
+    while at < end and a | b | c | d | e | f | g | h != 0:
         place = np.uint64(SLOT_WIDTH) * np.uint64(blocks[at]) + np.uint64(SLOT_CELL)
-        row = rows + np.uint64(4) * np.uint64(slots[place])
+        row = rows + np.uint64(BLOCK_WORDS) * np.uint64(slots[place])
         a &= blocks[row]
         b &= blocks[row + np.uint64(1)]
         c &= blocks[row + np.uint64(2)]
         d &= blocks[row + np.uint64(3)]
-        rows += np.uint64(4 * BLOCK_ROWS)
+        e &= blocks[row + np.uint64(4)]
+        f &= blocks[row + np.uint64(5)]
+        g &= blocks[row + np.uint64(6)]
+        h &= blocks[row + np.uint64(7)]
+        rows += np.uint64(BLOCK_STEP)
         at += np.uint64(1)
-    return a, b, c, d
+    left = USED_LEFT
+    used[left], used[left + 1], used[left + 2], used[left + 3] = a, b, c, d
+    used[left + 4], used[left + 5], used[left + 6], used[left + 7] = e, f, g, h
+    return a | b | c | d | e | f | g | h != 0
 
 
 @njit(cache=True)
@@ -1415,6 +1546,8 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
         kinds = entries[entry + 1] & (INTEGER | REAL)
     high = double_of(np.uint64(entries[entry + 2]))
     low = entries[entry + 3]
+    is_text = entries[entry + 1] == TEXT and slots[base + SLOT_ENTRY_END] == entry + RAW_WIDTH
+    key = first_bytes(data, low, entries[entry + 4]) if is_text else np.int64(0)
     begin = slots[base + SLOT_LIST]
     for item in range(begin, begin + ITEM_WIDTH * slots[base + SLOT_LISTED], ITEM_WIDTH):
         owner = lists[item + ITEM_OWNER]
@@ -1423,17 +1556,18 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
         if owner < 0:
             continue
         if kinds and word >> RAW_KIND == NUMBER_IN:
-            if not (
-                kinds & (word >> RAW_TYPES)
+            holds = (
+                kinds & (word >> RAW_TYPES) != 0
                 and above_low(high, low, lists, test)
                 and below_high(high, low, lists, test)
-            ):
-                continue
-            if slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch:
-                continue
-        elif slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch or not raw_passes(
-            test, 0, slots, lists, texts, entries, data, epoch
-        ):
+            )
+        elif is_text and word & RAW_OPEN_LOW and key != lists[test + 1]:
+            holds = key < lists[test + 1]
+        elif is_text and word & RAW_OPEN_HIGH and key != lists[test + 3]:
+            holds = key > lists[test + 3]
+        else:
+            holds = raw_passes(test, 0, slots, lists, texts, entries, data, epoch)
+        if not holds or slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch:
             continue
         record = lists[item + ITEM_RECORD]
         if record < 0:
@@ -1449,7 +1583,9 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
 @njit(cache=True)
 def visit_grams(slot, begin, end, context, entries, data, epoch, out, found, asks):
     """Look up the bytes with which a text begins, ends, and all that it contains."""
-    wanted = longs_at(context, HELD_SLOTS)[SLOT_WIDTH * slot + SLOT_GRAMS]
+    slots = longs_at(context, HELD_SLOTS)
+    wanted = slots[SLOT_WIDTH * slot + SLOT_GRAMS]
+    begins = slots[SLOT_WIDTH * slot + SLOT_GRAM_BYTES]
     keys = longs_at(context, HELD_KEYS)
     mask = context[HELD_BUCKETS + 1] // BUCKET_WIDTH - 1
     for bit in range(MOST_GRAM * 3):
@@ -1462,6 +1598,8 @@ def visit_grams(slot, begin, end, context, entries, data, epoch, out, found, ask
         first = end - length if sort == GRAM_LAST else begin
         last = begin if sort == GRAM_FIRST else end - length
         for at in range(first, last + 1):
+            if begins >> (np.int64(data[at]) & 63) & 1 == 0:
+                continue
             hashed = hash_gram(slot, sort, gram_at(data, at, length), length)
             if keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1:
                 found, asks = visit_chain(
@@ -1495,20 +1633,33 @@ def visit_chain(slot, bucket, twice, context, entries, data, epoch, out, found, 
 
 
 @njit(cache=True)
-def match_fresh(context, data, entries, out):
+def match_fresh(joint, data):
     """One event against what is fresh: how many are found, and how many are to be asked about.
 
-    The first stand at the beginning of `out`, the others, backwards, at its end. Both are -1 where
-    the event is not flat.
+    The first stand at the beginning of `JOINT_OUT`, the others, backwards, at its end. Both are -1
+    where the event is not flat.
     """
+    context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
+    entries = longs_at(joint, JOINT_ENTRIES)
+    out = longs_at(joint, JOINT_OUT)
     used = longs_at(context, HELD_USED)
     slots = longs_at(context, HELD_SLOTS)
+    blocks = longs_at(context, HELD_BLOCKS)
     mask = context[HELD_BUCKETS + 1] // BUCKET_WIDTH - 1
     used[USED_EPOCH] += 1
     epoch = used[USED_EPOCH]
     slots[SLOT_STAMP] = epoch
     slots[SLOT_CELL] = ANY_CELL
-    last = raw_event(context, data, entries, epoch)
+    if joint[JOINT_PLANS] > 0:
+        plan = carray(pointer_to(joint[JOINT_PLAN]), (CONTEXT,), np.int64)
+        if joint[JOINT_KNOWN] < used[USED_SLOTS]:
+            know_slots(joint, context, plan)
+        if joint[JOINT_OTHERS] == 0:
+            last = read_again(joint, context, plan, data, entries, epoch)
+        else:
+            last = raw_event(context, data, entries, epoch)
+    else:
+        last = raw_event(context, data, entries, epoch)
     found = asks = np.int64(0)
     if last < 0:
         return np.int64(-1), np.int64(-1)
@@ -1519,6 +1670,10 @@ def match_fresh(context, data, entries, out):
         slot = entries[at]
         base = SLOT_WIDTH * slot
         ways = slots[base + SLOT_WAYS]
+        if at + RAW_WIDTH < last:
+            following = slots[SLOT_WIDTH * entries[at + RAW_WIDTH] + SLOT_BLOCK]
+            if following >= 0:
+                bring_rows(following, slots, blocks)
         if ways & BY_LIST and at == slots[base + SLOT_ENTRY]:
             found, asks = visit_list(slot, context, entries, data, epoch, out, found, asks)
             found, asks = visit_blocks(
@@ -1565,10 +1720,7 @@ def match_jointly(joint, data):
             return np.int64(-1)
         plan[FOUND] = found
         total += found + plan[STRETCHED]
-    context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
-    found, asks = match_fresh(
-        context, data, longs_at(joint, JOINT_ENTRIES), longs_at(joint, JOINT_OUT)
-    )
+    found, asks = match_fresh(joint, data)
     joint[JOINT_FOUND] = found
     joint[JOINT_ASKS] = asks
     return total + found + asks if found >= 0 else np.int64(-1)

@@ -80,7 +80,7 @@ LONG: Final = 16  # subscriptions in a stretch that is worth being told of as on
 
 # An entry: so many numbers, one behind the other. `NUMBER` is the place of a number among numeric
 # constants, or a boolean's value; `TEXT_NUMBER` a text's among equality constants, `BOUND` its
-# place among bounds; `BEGIN` and `END` where its bytes are.
+# place among bounds; `BEGIN` and `END` where its bytes are, of a number where it is written.
 SLOT, KIND, NUMBER, TEXT_NUMBER, BOUND, BEGIN, END, WIDTH = range(8)
 
 # What a thread writes on: the number of the event, and stamps that are compared with it: for each
@@ -133,8 +133,8 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 (
     WHOLE, WHOLE_SIZE, HIGHS, HIGHS_SIZE, TEXTS, TEXTS_SIZE, WORK, WORK_SIZE, OUT, OUT_SIZE,
     STRETCHES, STRETCHES_SIZE, REMOVED, REMOVED_SIZE, CHANGED, CHANGED_SIZE, MADE, MADE_SIZE,
-    SCRATCH, LIMIT, FOUND, ASKED, STRETCHED, VERSION, CONTEXT,
-) = range(25)  # fmt: skip
+    SCRATCH, LIMIT, FOUND, ASKED, STRETCHED, VERSION, READ, CONTEXT,
+) = range(26)  # fmt: skip
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -1287,11 +1287,13 @@ def head(data, at):
 @njit(cache=True, nogil=True)
 def read_value(at, slot, whole, highs, texts, data, entries, put):
     """One scalar, put down as an entry if the slot is one; the next places of both."""
+    begin = at
     kind, value, at = head(data, at)
     after = at + value if kind == 3 else at + 16 if kind == 8 else at
     if slot < 0 or kind == 0:
         return after, put
     entries[put + SLOT] = slot
+    entries[put + BEGIN] = begin
     if kind == 3:
         entries[put + KIND] = TEXT
         entries[put + BEGIN] = at
@@ -1445,6 +1447,7 @@ def match_encoded(context, data):
     candidates = work[scratch : scratch + cells + 64]
     entries = work[scratch + cells + 64 :]
     end = read_event(whole, highs, texts, data, entries)
+    context[READ] = end
     if end < 0:
         return NOT_FLAT
     count = 0

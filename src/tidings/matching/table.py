@@ -378,7 +378,14 @@ class _Reader:
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
         joint = np.zeros(fk.JOINT_PLAN + len(self.held), np.int64)
         joint[fk.JOINT_FRESH] = self.fresh.context.ctypes.data
-        for name, array in ((fk.JOINT_ENTRIES, self.entries), (fk.JOINT_OUT, self.found)):
+        # Slots of what is fresh by those of the first plan; one is always there and has no name.
+        plans = [segment.plan.whole for segment in self.segments[:1]]
+        self.slots = np.zeros(sum(k.section(p, k.SLOT_TURNED).size for p in plans), np.int64)
+        joint[fk.JOINT_KNOWN] = 1
+        arrays = {
+            fk.JOINT_ENTRIES: self.entries, fk.JOINT_OUT: self.found, fk.JOINT_SLOTS: self.slots
+        }  # fmt: skip
+        for name, array in arrays.items():
             joint[name : name + 2] = array.ctypes.data, array.size
         self.alone = joint.copy()
         joint[fk.JOINT_PLANS] = len(self.held)
