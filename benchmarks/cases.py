@@ -313,7 +313,8 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
     predicates = [predicate for _, predicate in held]
     warm_up("table", load, 0)
     small = Table(held[:200])
-    small.add(len(load.pairs), coming[0][1])
+    for number, (_, predicate) in enumerate(coming[:1_000]):  # more than there is room for at first
+        small.add(len(load.pairs) + number, predicate)
     small.match(load.events[0])
     small.remove(len(load.pairs))
     table = Table(held)

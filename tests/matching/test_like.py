@@ -14,7 +14,7 @@ from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin, disjoin
 from tidings.matching import kernels as k
 from tidings.matching import segment as segment_module
-from tidings.matching.constants import LONGEST_LIKE, like_bytes
+from tidings.matching.constants import like_bytes
 from tidings.matching.segment import Segment
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
@@ -70,14 +70,14 @@ def test_bytes_that_are_no_text_are_not_left(data: bytes, pattern: list[bytes]) 
 def test_hostile_patterns_end_and_are_right() -> None:
     text = "a" * 20_000
     for pattern, expected in (
-        ("%a" * (LONGEST_LIKE // 2 - 1) + "%b", False),
-        ("%a" * (LONGEST_LIKE // 2 - 1) + "%", True),
-        ("%" + "a" * (LONGEST_LIKE - 4) + "b%b", False),
-        ("%" + "a" * (LONGEST_LIKE - 3) + "b%", False),
-        ("%" + "_a" * (LONGEST_LIKE // 2 - 2) + "b%", False),
-        ("%" + "_" * (LONGEST_LIKE - 2) + "%", True),
+        ("%a" * (k.LONGEST_LIKE // 2 - 1) + "%b", False),
+        ("%a" * (k.LONGEST_LIKE // 2 - 1) + "%", True),
+        ("%" + "a" * (k.LONGEST_LIKE - 4) + "b%b", False),
+        ("%" + "a" * (k.LONGEST_LIKE - 3) + "b%", False),
+        ("%" + "_a" * (k.LONGEST_LIKE // 2 - 2) + "b%", False),
+        ("%" + "_" * (k.LONGEST_LIKE - 2) + "%", True),
     ):
-        assert len(like_bytes(pattern)) <= LONGEST_LIKE
+        assert len(like_bytes(pattern)) <= k.LONGEST_LIKE
         assert fits(like_bytes(pattern), text.encode()) == expected
         assert wildcard.matcher(pattern, ignore_case=False)(text) == expected
         table = Table({1: Predicate(like("x", pattern))})
@@ -166,8 +166,8 @@ def test_values_of_every_type_and_none_at_all() -> None:
 
 @pytest.mark.parametrize("longer", [0, 1])
 def test_only_patterns_past_the_bound_are_asked_about(longer: int) -> None:
-    pattern = "ab%" + "é" * ((LONGEST_LIKE - 6) // 2) + "_%" + "z" * (1 + longer)
-    assert len(like_bytes(pattern)) == LONGEST_LIKE + longer
+    pattern = "ab%" + "é" * ((k.LONGEST_LIKE - 6) // 2) + "_%" + "z" * (1 + longer)
+    assert len(like_bytes(pattern)) == k.LONGEST_LIKE + longer
     constraints = [like("x", pattern), like("x", pattern, negated=True)]
     constraints.append(like("x", "%" + pattern))
     table = Table((n, Predicate(constraint)) for n, constraint in enumerate(constraints))
@@ -198,13 +198,13 @@ def asked_segment() -> tuple[Segment, list[int]]:
         }
     )
     asked: list[int] = []
-    check = segment._check
+    check = segment.questions.check
 
     def noted(question: int) -> Any:
         asked.append(question)
         return check(question)
 
-    segment._check = noted  # type: ignore[method-assign]
+    segment.questions.check = noted  # type: ignore[method-assign]
     return segment, asked
 
 
@@ -213,7 +213,7 @@ def test_each_question_is_asked_once_and_only_for_what_is_not_found() -> None:
     assert sorted(segment.match({"x": "aa", "y": "c"})) == ["both", "either", "same"]
     assert len(asked) == len(set(asked)) == 2
     only, asked = Segment.of({1: parse("y = 'b' or x matches '^a'")}), []
-    only._check = asked.append  # type: ignore[assignment]
+    only.questions.check = asked.append  # type: ignore[method-assign,assignment]
     assert only.match({"x": "aa", "y": "b"}) == [1]
     assert asked == []
 

@@ -20,10 +20,6 @@ from tidings.matching import kernels as k
 
 Array = np.ndarray[Any, Any]
 
-# Bytes of a pattern of `like` that the kernels test, by which its work on a text may grow; longer
-# ones are left to RE2, which is linear in the text alone.
-LONGEST_LIKE: Final = 64
-
 
 class Constants:
     """Constants taken so far, with the slot of each."""
@@ -159,7 +155,7 @@ class Patterns:
         """The numbers of patterns that whole values may fit; -1 for one that is too long."""
         distinct = {pattern: like_bytes(pattern) for pattern in dict.fromkeys(patterns)}
         number = {
-            pattern: self._number(data) if len(data) <= LONGEST_LIKE else -1
+            pattern: self._number(data) if len(data) <= k.LONGEST_LIKE else -1
             for pattern, data in distinct.items()
         }
         return np.fromiter(map(number.__getitem__, patterns), np.int64, len(patterns))

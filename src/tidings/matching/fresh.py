@@ -10,7 +10,6 @@ Where the room ends, `larger` makes another, in which those removed are left out
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from typing import Any, Final
 
@@ -18,22 +17,25 @@ import msgspec
 import numpy as np
 
 from tidings.language.constraint import IGNORING_CASE, Constraint
+from tidings.language.expression import conjoin
 from tidings.language.predicate import Predicate
 from tidings.matching import fresh_kernels as fk
+from tidings.matching import kernels as k
 from tidings.matching.contract import Id
 from tidings.matching.plan import FOLDED, derived_name, filters_of
+from tidings.matching.questions import Questions
+from tidings.matching.segment import ids_at
 
 Array = np.ndarray[Any, Any]
 
 LEAST: Final = 256  # subscriptions that there is room for at first
 USUAL: Final = 128  # bytes that the filters of one take in MessagePack
 LINE: Final = 64  # bytes
-ASKING: Final = 16  # what asking Python is worth, in tests of filters
+ASKING: Final = 4  # what asking Python is worth, in tests of filters
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
 NOTHING: Final = np.zeros(0, np.int64)
 NONE: Final = np.zeros(fk.USED, np.int64)
-# Operators that ignore case, as they stand in MessagePack; a text may look like one.
-_IGNORING: Final = re.compile(rb"[\xa2-\xaf]i(?:!?=|in|prefix|suffix|contains)").search
+_ASKED: Final = frozenset({"ilike", "matches", "imatches", "holds"})
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -46,6 +48,7 @@ class Fresh:
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
         self.changes = 0
+        self.questions = Questions()
         self._arrays = {
             name: _zeros(length, np.dtype(np.uint8 if name == fk.HELD_TEXTS else np.int64))
             for name, length in _lengths(NONE if held is None else held, size, filters).items()
@@ -76,17 +79,19 @@ class Fresh:
 
         At the same moment the one elsewhere goes that has these marks. False if there is no room.
         """
-        data, ask = _encoded(predicate)
-        if _IGNORING(data) is not None:
-            self._fold(predicate)
-        next_number = len(self.predicates)
-        if next_number == self.ids.size:
+        data = _plainly(predicate)
+        questions = NOTHING
+        if data is None or fk.is_special(data):
+            data, questions = self._encoded(predicate)
+        predicates = self.predicates
+        number = len(predicates)
+        if number == self.ids.size:
             return False
-        self.predicates.append(predicate)
-        self.ids[next_number] = id
-        number = fk.hold(self.context, data, ask, self.numbers.get(id, -1), marks)
-        if number == fk.NO_ROOM:
-            del self.predicates[-1]
+        predicates.append(predicate)
+        self.ids[number] = id
+        held = fk.hold(self.context, data, questions, self.numbers.get(id, -1), marks)
+        if held == fk.NO_ROOM:
+            del predicates[-1]
             return False
         self.numbers[id] = number
         self.changes += 1
@@ -94,7 +99,23 @@ class Fresh:
 
     def larger(self, predicate: Predicate) -> Fresh:
         """Another one with what is held, and with room for this too."""
-        return self.without((), len(_encoded(predicate)[0]), len(filters_of(predicate)[0]))
+        return self.without((), len(self._encoded(predicate)[0]), len(filters_of(predicate)[0]))
+
+    def _encoded(self, predicate: Predicate) -> tuple[bytes, Array]:
+        """The filters for the kernels, and for each the question that is left, if there is any."""
+        filters, complete = filters_of(predicate)
+        self._fold(predicate)
+        simple: list[list[Constraint]] = []
+        numbers = []
+        for filter in filters:
+            left = [constraint for constraint in filter if not _is_native(constraint)]
+            # What is left to Python needs a value at least.
+            needed = (c for c in left if c.operator != "holds" and not c.negated)
+            simple.append([c for c in filter if _is_native(c)])
+            simple[-1] += [c._replace(operator="exists", operand=None) for c in needed]
+            asked = conjoin(tuple(left)) if complete else predicate.expression
+            numbers.append(self.questions.number_of(asked) if left or not complete else -1)
+        return _ENCODE(simple), np.array(numbers, np.int64)
 
     def _fold(self, predicate: Predicate) -> None:
         for filter in filters_of(predicate)[0]:
@@ -131,26 +152,33 @@ class Fresh:
         other.numbers = {id: number for number, id in enumerate(other.ids[: len(order)])}
         other.folded = dict(self.folded)
         other.changes = self.changes + 1
+        if other.used[fk.USED_ASKED]:
+            other.questions = self.questions
         return other
 
     def found(self, found: int, asks: int, event: dict[str, Any], out: Array) -> list[Id]:
         """The ids of what the kernel found for an event and of what Python says yes to."""
-        ids = self.ids
-        answer: list[Id] = ids[out[:found]].tolist()
+        numbers = out[:found]
         if asks:
-            predicates = self.predicates
-            asked = out[out.size - asks :].tolist()
-            answer += [ids[number] for number in asked if predicates[number].matches(event)]
-        return answer
+            asked = out[: -2 * asks - 1 : -1]
+            numbers = self.questions.answered(event, len(self.predicates), numbers, asked)
+        return ids_at(self.ids, numbers)
 
 
-def _encoded(predicate: Predicate) -> tuple[bytes, bool]:
-    """The filters for the kernels, and whether Python is to be asked as well."""
+def _plainly(predicate: Predicate) -> bytes | None:
+    """The filters as they are, if they say all and can be written."""
     filters, complete = filters_of(predicate)
     try:
-        return _ENCODE(filters), not complete
+        return _ENCODE(filters) if complete else None
     except OverflowError:  # integers past 64 bit
-        return _ENCODE([[c for c in filter if _is_writable(c)] for filter in filters]), True
+        return None
+
+
+def _is_native(constraint: Constraint) -> bool:
+    """Whether the kernels can test a constraint."""
+    if constraint.operator == "like":
+        return len(str(constraint.operand).encode()) <= k.LONGEST_LIKE
+    return constraint.operator not in _ASKED and _is_writable(constraint)
 
 
 def _is_writable(constraint: Constraint) -> bool:

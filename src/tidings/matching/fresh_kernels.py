@@ -18,6 +18,8 @@ import numpy as np
 from numba import carray, njit  # type: ignore[attr-defined]
 
 from tidings.matching.kernels import (
+    ANY_CHARACTER,
+    ANY_TEXT,
     BEGIN,
     BOOLEAN,
     BOOLEAN_IS,
@@ -28,6 +30,7 @@ from tidings.matching.kernels import (
     FOUND,
     INTEGER,
     KIND,
+    LONGEST_LIKE,
     NAME_BEGIN,
     NAME_FIRST,
     NAME_TABLE,
@@ -45,6 +48,7 @@ from tidings.matching.kernels import (
     TEXT_BETWEEN,
     TEXT_CONTAINS,
     TEXT_IS,
+    TEXT_LIKE,
     TEXT_NOT,
     TEXTS,
     TEXTS_SIZE,
@@ -60,6 +64,7 @@ from tidings.matching.kernels import (
     fill,
     find_text,
     first_bytes,
+    fits,
     hash_bytes,
     head,
     match_encoded,
@@ -105,10 +110,14 @@ USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked 
 ) = range(19)  # fmt: skip
 SLOT_WIDTH: Final = 24  # whole lines
 BY_LIST, BY_KEY, BY_GRAM, IN_CELLS = 1, 2, 4, 8
-# A record: its subscription, below zero when removed; whether it is to be asked, and whether the
+# A record: its subscription, below zero when removed; whether Python is asked, and whether the
 # subscription may be met twice; its place in a block, or -1, or below that its place in a list
-# (-2 - place); how many tests; its whole length. A test: a word, and two bounds of two numbers.
-RECORD_OWNER, RECORD_FLAGS, RECORD_FILED, RECORD_TESTS, RECORD_LENGTH, RECORD_HEAD = range(6)
+# (-2 - place); how many tests; its whole length; the question, and the last event that asked it. A
+# test: a word, and two bounds of two numbers.
+(
+    RECORD_OWNER, RECORD_FLAGS, RECORD_FILED, RECORD_TESTS, RECORD_LENGTH, RECORD_QUESTION,
+    RECORD_STAMP, RECORD_HEAD,
+) = range(8)  # fmt: skip
 ASKS, TWICE = 1, 2
 TEST_WIDTH: Final = 5
 OWNER_RECORD, OWNER_RECORDS, OWNER_STAMP, OWNER_WIDTH = range(4)
@@ -147,6 +156,7 @@ BLOCK_STEP: Final = BLOCK_WORDS * (ANY_CELL + 1)  # from the rows of a slot to t
 NARROW: Final = 4  # cells, of a range that is told by them
 SAMPLES: Final = 64  # constants that the cuts are chosen by
 MOST_KEYS: Final = 16  # values of one `in` under which a filter is filed
+LONG_CHAIN: Final = 64  # filters under one equality, after which others are filed by something else
 BOOLEAN_CHAIN: Final = 64  # equalities on a boolean count as if so many were there already
 TEXT_PREFIX, TEXT_SUFFIX = 11, 12  # further kinds of tests
 RAW_SLOT: Final = (1 << 32) - 1
@@ -162,6 +172,7 @@ FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
 RAW_KEY: Final = 5
 RAW_WIDTH: Final = 6
 NO_ROOM: Final = -1
+NO_ROOM_OUT: Final = -2
 # What a call gets: where the context of what is fresh is, room for entries, room for what is found;
 # for each slot of the first plan that of the same name here, for how many of these it is known, and
 # how many have none there; what was found and is to be asked, and where the contexts of so many
@@ -443,7 +454,32 @@ def text_kind(letter):
         return TEXT_CONTAINS
     if letter == 105:
         return TEXT_AMONG
+    if letter == 108:
+        return TEXT_LIKE
     return TEXT_BETWEEN
+
+
+@njit(cache=True)
+def hold_pattern(context, put):
+    """Bring the pattern of a test, which was put down last, to the bytes that `fits` reads."""
+    used = longs_at(context, HELD_USED)
+    records = longs_at(context, HELD_RECORDS)
+    texts = bytes_at(context, HELD_TEXTS)
+    at, end = records[put + 1], records[put + 2]
+    last = at
+    while at < end:
+        byte = texts[at]
+        if byte == 37:  # %
+            byte = ANY_TEXT
+        elif byte == 95:  # _
+            byte = ANY_CHARACTER
+        elif byte == 92 and at + 1 < end:  # a backslash
+            at += 1
+            byte = texts[at]
+        texts[last] = byte
+        last += 1
+        at += 1
+    records[put + 2] = records[put + 4] = used[USED_TEXTS] = last
 
 
 @njit(cache=True)
@@ -466,8 +502,11 @@ def after_value(data, at):
 
 
 @njit(cache=True)
-def hold_filter(context, data, at, owner, ask, twice):
-    """Put down the record of a filter, without filing it; the place behind the filter."""
+def hold_filter(context, data, at, owner, question, twice):
+    """Put down the record of a filter, without filing it; the place behind the filter.
+
+    The question is below zero where none is left.
+    """
     used = longs_at(context, HELD_USED)
     records = longs_at(context, HELD_RECORDS)
     record = used[USED_RECORDS]
@@ -483,14 +522,7 @@ def hold_filter(context, data, at, owner, ask, twice):
         types = types_of(data[type_at])
         _, negated, at = head(data, type_at + length)
         after = after_value(data, at)
-        if letter == 108 or letter == 109 or letter == 104:  # like, matches, holds
-            ask = True
-            if letter == 104 or negated:
-                at = after
-                continue
-            kind = EXISTS  # what it needs at least
-            ignoring = False
-        elif letter == 101:
+        if letter == 101:
             kind = EXISTS
         elif types == BOOLEAN:
             kind = BOOLEAN_IS
@@ -515,14 +547,18 @@ def hold_filter(context, data, at, owner, ask, twice):
             members += 2 * number
         elif types & TEXT and kind != EXISTS:
             word |= hold_texts(context, put, letter, data, at)
+            if kind == TEXT_LIKE:
+                hold_pattern(context, put)
         elif kind != EXISTS:
             hold_numbers(records, put, letter, data, at)
         records[put] = word
         put += TEST_WIDTH
         at = after
     records[record + RECORD_OWNER] = owner
-    records[record + RECORD_FLAGS] = (ASKS if ask else 0) | (TWICE if twice else 0)
+    records[record + RECORD_FLAGS] = (ASKS if question >= 0 else 0) | (TWICE if twice else 0)
     records[record + RECORD_FILED] = -1
+    records[record + RECORD_QUESTION] = question
+    records[record + RECORD_STAMP] = 0
     records[record + RECORD_TESTS] = (put - record - RECORD_HEAD) // TEST_WIDTH
     records[record + RECORD_LENGTH] = members - record
     used[USED_RECORDS] = members
@@ -605,7 +641,7 @@ def file_record(context, record):
         elif word & RAW_NEGATED == 0:
             if (kind == TEXT_AMONG or kind == NUMBER_AMONG) and records[test + 2] <= MOST_KEYS:  # noqa: SIM109
                 listed = test
-            elif kind == TEXT_PREFIX or kind == TEXT_SUFFIX or kind == TEXT_CONTAINS:  # noqa: SIM109
+            elif is_grammed(kind):
                 hashed, bit, begins = rarest_gram(records, texts, buckets, test)
                 count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
                 if bit and (best < 0 or (gram_bit and count < fewest)):
@@ -617,7 +653,8 @@ def file_record(context, record):
                 or filed < slots[SLOT_WIDTH * (records[primary] & RAW_SLOT) + SLOT_FILED]
             ):
                 primary = test
-    if best >= 0 and not (gram_bit and listed >= 0):
+    crowded = gram_bit == 0 and fewest >= LONG_CHAIN and primary >= 0
+    if best >= 0 and not crowded and not (gram_bit and listed >= 0):
         key = records[best] & RAW_SLOT
         slots[SLOT_WIDTH * key + SLOT_WAYS] |= BY_GRAM if gram_bit else BY_KEY
         if gram_bit:
@@ -661,6 +698,23 @@ def gram_at(data, at, length):
 
 
 @njit(cache=True)
+def is_grammed(kind):
+    """Whether a filter may be filed under bytes of the text of a test."""
+    if kind == TEXT_LIKE:
+        return True
+    return TEXT_PREFIX <= kind <= TEXT_SUFFIX or kind == TEXT_CONTAINS
+
+
+@njit(cache=True)
+def literal_run(texts, at, end):
+    """How many bytes follow that are no wildcards, up to the length of a gram."""
+    count = 0
+    while count < MOST_GRAM and at + count < end and texts[at + count] < ANY_CHARACTER:
+        count += 1
+    return count
+
+
+@njit(cache=True)
 def rarest_gram(records, texts, buckets, test):
     """Of the grams of a test the hash of the rarest, the bit of its sort, and its first byte.
 
@@ -670,19 +724,26 @@ def rarest_gram(records, texts, buckets, test):
     word = records[test]
     kind = word >> RAW_KIND
     begin, end = records[test + 1], records[test + 2]
-    length = min(end - begin, MOST_GRAM)
-    if length == 0:
-        return np.int64(0), np.int64(0), np.int64(0)
-    sort = GRAM_FIRST if kind == TEXT_PREFIX else GRAM_LAST if kind == TEXT_SUFFIX else GRAM_WITHIN
-    first = end - length if sort == GRAM_LAST else begin
-    last = end - length if sort != GRAM_FIRST else begin
-    best, fewest, begins = np.int64(-1), np.int64(0), np.int64(0)
-    for at in range(first, last + 1):
+    length = 0
+    for at in range(begin, end):
+        length = max(length, literal_run(texts, at, end))
+    best, fewest, bit, begins = np.int64(-1), np.int64(0), np.int64(0), np.int64(0)
+    for at in range(begin, end - length + 1 if length else begin):
+        if literal_run(texts, at, end) < length:
+            continue
+        sort = GRAM_WITHIN
+        if at == begin and (kind == TEXT_PREFIX or kind == TEXT_LIKE):  # noqa: SIM109
+            sort = GRAM_FIRST
+        elif at == end - length and (kind == TEXT_SUFFIX or kind == TEXT_LIKE):  # noqa: SIM109
+            sort = GRAM_LAST
+        elif kind == TEXT_PREFIX or kind == TEXT_SUFFIX:  # noqa: SIM109
+            continue
         hashed = hash_gram(word & RAW_SLOT, sort, gram_at(texts, at, length), length)
         count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
         if best < 0 or count < fewest:
             best, fewest, begins = hashed, count, np.int64(texts[at])
-    return best, np.int64(1) << (MOST_GRAM * sort + length - 1), begins
+            bit = np.int64(1) << (MOST_GRAM * sort + length - 1)
+    return best, bit, begins
 
 
 @njit(cache=True)
@@ -878,10 +939,11 @@ def file_in_block(context, slot, record):
 
 
 @njit(cache=True)
-def hold(context, data, ask, instead, removed):
+def hold(context, data, questions, instead, removed):
     """Add a subscription by its filters in MessagePack; its number, or `NO_ROOM`.
 
-    With `ask` Python is to be asked about it too. What it stands for goes at the same moment: the
+    Where there are questions, each filter has one that is left to Python, or -1. What the
+    subscription stands for goes at the same moment: the
     one here with the number `instead`, if that is not below zero, and the one elsewhere of which
     the marks are at the addresses `removed` (see `Segment.marks`).
     """
@@ -896,9 +958,10 @@ def hold(context, data, ask, instead, removed):
     owners[base + OWNER_RECORD] = used[USED_RECORDS]
     owners[base + OWNER_RECORDS] = filters
     owners[base + OWNER_STAMP] = 0
-    for _ in range(filters):
+    for i in range(filters):
         record = used[USED_RECORDS]
-        at = hold_filter(context, data, at, owner, ask, filters > 1)
+        question = questions[i] if questions.size else np.int64(-1)
+        at = hold_filter(context, data, at, owner, question, filters > 1)
         file_record(context, record)
     if instead >= 0:
         let_go(context, instead)
@@ -908,6 +971,28 @@ def hold(context, data, ask, instead, removed):
         for i in range(6, 8):
             carray(pointer_to(removed[i]), (1,), np.int64)[0] += 1
     return owner
+
+
+@njit(cache=True)
+def is_special(data):
+    """Whether filters in MessagePack ignore case, ask Python or have a pattern that may be long."""
+    _, filters, at = head(data, 0)
+    for _ in range(filters):
+        _, count, at = head(data, at)
+        for _ in range(count):
+            _, _, at = head(data, at)
+            _, size, name = head(data, at)
+            _, width, operator = head(data, name + size)
+            letter, ignoring = operator_of(data, operator, operator + width)
+            if ignoring or letter == 109 or letter == 104:  # matches, holds
+                return True
+            _, length, type_at = head(data, operator + width)
+            _, _, at = head(data, type_at + length)
+            after = after_value(data, at)
+            if letter == 108 and after - at > LONGEST_LIKE:  # like
+                return True
+            at = after
+    return False
 
 
 @njit(cache=True)
@@ -970,7 +1055,7 @@ def texts_of_test(records, record, test):
     if kind == TEXT_AMONG:
         first = record + records[test + 1]
         return first, first + 2 * records[test + 2]
-    if TEXT_IS <= kind <= TEXT_CONTAINS or kind == TEXT_PREFIX or kind == TEXT_SUFFIX:  # noqa: SIM109
+    if TEXT_IS <= kind <= TEXT_CONTAINS or is_grammed(kind):
         return test + 1, test + (5 if kind == TEXT_BETWEEN else 3)
     return test, test
 
@@ -1010,6 +1095,7 @@ def hold_others(context, old, dropped):
             copy(old_records, record, length, records, place)
             records[place + RECORD_OWNER] = new
             records[place + RECORD_FILED] = -1
+            records[place + RECORD_STAMP] = 0
             for i in range(records[place + RECORD_TESTS]):
                 test = place + RECORD_HEAD + TEST_WIDTH * i
                 word = records[test]
@@ -1128,6 +1214,8 @@ def text_holds(kind, word, test, record, records, texts, data, begin, end):
         return size <= end - begin and same_bytes(texts, first, last, data, end - size, end)
     if kind == TEXT_CONTAINS:
         return contains(data, begin, end, texts, first, last)
+    if kind == TEXT_LIKE:
+        return fits(texts, first, last, data, begin, end)
     if word & RAW_OPEN_LOW == 0:
         order = compare_bytes(data, begin, end, texts, first, last)
         if order < 0 or (order == 0 and word & RAW_PAST_LOW):
@@ -1196,7 +1284,7 @@ def raw_passes(test, record, slots, records, texts, entries, data, epoch):
 def check_fresh(
     record, twice, slots, records, owners, texts, entries, data, epoch, out, found, asks
 ):
-    """Check the filter of a record, and put out its subscription, at the end if it is to ask.
+    """Check the filter of a record, and put out its subscription; at the end with its question.
 
     With `twice` it may be met again in any case. One number within bounds is compared here, since
     most tests are that and a call costs more.
@@ -1227,16 +1315,20 @@ def check_fresh(
         test += TEST_WIDTH
     if holds:
         flags = records[record + RECORD_FLAGS]
-        if twice or flags & TWICE:
-            stamp = OWNER_WIDTH * owner + OWNER_STAMP
-            holds = owners[stamp] != epoch
-            owners[stamp] = epoch
-        if holds and flags & ASKS:
-            out[out.size - 1 - asks] = owner
-            asks += 1
-        elif holds:
-            out[found] = owner
-            found += 1
+        if flags & ASKS:
+            if records[record + RECORD_STAMP] != epoch:
+                records[record + RECORD_STAMP] = epoch
+                out[out.size - 1 - 2 * asks] = owner
+                out[out.size - 2 - 2 * asks] = records[record + RECORD_QUESTION]
+                asks += 1
+        else:
+            if twice or flags & TWICE:
+                stamp = OWNER_WIDTH * owner + OWNER_STAMP
+                holds = owners[stamp] != epoch
+                owners[stamp] = epoch
+            if holds:
+                out[found] = owner
+                found += 1
     return found, asks
 
 
@@ -1636,8 +1728,8 @@ def visit_chain(slot, bucket, twice, context, entries, data, epoch, out, found, 
 def match_fresh(joint, data):
     """One event against what is fresh: how many are found, and how many are to be asked about.
 
-    The first stand at the beginning of `JOINT_OUT`, the others, backwards, at its end. Both are -1
-    where the event is not flat.
+    The first stand at the beginning of `JOINT_OUT`, the others with their questions, backwards, at
+    its end. Both are -1 where the event is not flat.
     """
     context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
     entries = longs_at(joint, JOINT_ENTRIES)
@@ -1709,9 +1801,14 @@ def forget_cells(slots, entries, last):
 def match_jointly(joint, data):
     """One event against plans and what is fresh: how many are found and to be asked about.
 
-    How many of each plan stands in its context, how many are fresh in the one given. Below zero
-    where the event is not flat. The plans must have no questions.
+    How many of each plan stands in its context, how many are fresh in the one given. -1 where the
+    event is not flat, `NO_ROOM_OUT` where there is no room for what may be found. The plans must
+    have no questions.
     """
+    context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
+    used = longs_at(context, HELD_USED)
+    if joint[JOINT_OUT_SIZE] < used[USED_OWNERS] + 2 * used[USED_ASKED]:
+        return np.int64(NO_ROOM_OUT)
     total = np.int64(0)
     for i in range(joint[JOINT_PLANS]):
         plan = carray(pointer_to(joint[JOINT_PLAN + i]), (CONTEXT,), np.int64)

@@ -63,6 +63,9 @@ ORDERED_WIDTH: Final = 5
 
 # Wildcards in the bytes of a pattern: no byte of UTF-8 is one of these.
 ANY_CHARACTER, ANY_TEXT = 0xFE, 0xFF
+# Bytes of a pattern of `like` that is tested here, by which the work on a text may grow; longer
+# ones are left to RE2, which is linear in the text alone.
+LONGEST_LIKE: Final = 64
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index

@@ -22,13 +22,14 @@ import pyarrow as pa
 
 from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
-from tidings.language.expression import Expression, compile_check
+from tidings.language.expression import Expression
 from tidings.language.folding import fold
 from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.plan import Plan, compile_plan, filters_of
+from tidings.matching.questions import Questions
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -40,6 +41,7 @@ EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, 
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
 SETTLED_HELD: Final = 1 << 18  # ids of settled filters kept as Python's objects, at most
+FEW_IDS: Final = 120  # whose array takes less than a kilobyte
 MARKS: Final = 1 << 22  # of what is found, at a time, to leave out questions about it
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
@@ -66,7 +68,7 @@ class Segment:
         self.removals = 0
         self._objects: Array | None = None  # the ids, made with the first match that needs them
         self._numbers: dict[Id, int] | None = None
-        self._checks: list[Any] = [None] * len(plan.questions)
+        self.questions = Questions(plan.questions)
         self._local = _Local()
         self._match = k.match_long_event if plan.cells else k.match_event
         # Lists of settled filters, if not too many: how often each changed, and all together, and
@@ -108,7 +110,9 @@ class Segment:
         if self._numbers is None:
             self._numbers = {id: number for number, id in enumerate(self.ids)}
         number = self._numbers.get(id)
-        return None if number is None or self.removed[number] else number
+        if number is None or self.removed_bits.data[number >> 3] >> (number & 7) & 1:
+            return None
+        return number
 
     def remove(self, id: Id) -> bool:
         """Mark a subscription as removed, if it is here and is not."""
@@ -219,7 +223,8 @@ class Segment:
         else:
             asks = held.context[k.ASKED]
             asked = held.out[: -2 * asks - 1 : -1]
-            numbers = self._answered(event, held.out[: -1 - found], asked)
+            found_numbers = held.out[: -1 - found]
+            numbers = self.questions.answered(event, len(self.ids), found_numbers, asked)
         if self.removed_bits[-1]:
             numbers = numbers[~self.removed[numbers]]
         if shut:
@@ -269,7 +274,7 @@ class Segment:
         objects = self._objects
         if objects is None:
             objects = self._objects = np.fromiter(self.ids, object, len(self.ids))
-        return objects[numbers].tolist()  # type: ignore[no-any-return]
+        return ids_at(objects, numbers)
 
     def arrays(self, size: int) -> Arrays:
         """This thread's arrays, with room for an event of so many bytes."""
@@ -277,26 +282,6 @@ class Segment:
         if held is None or size > held.size:
             held = self._local.arrays = Arrays(self, size)
         return held
-
-    def _check(self, question: int) -> Any:
-        """The function that answers a question about an event."""
-        check = self._checks[question]
-        if check is None:
-            check = self._checks[question] = compile_check(self.plan.questions[question])
-        return check
-
-    def _answered(self, event: Mapping[str, Any], numbers: Array, asked: Array) -> Array:
-        """The subscriptions found, and those for which Python says yes as well."""
-        found = np.zeros(len(self.ids), bool)
-        found[numbers] = True
-        subscriptions, questions = asked[::2], asked[1::2]
-        left = ~found[subscriptions]
-        subscriptions, questions = subscriptions[left], questions[left]
-        answers = np.zeros(len(self._checks), bool)
-        answers[questions] = True  # to be asked
-        for question in np.flatnonzero(answers).tolist():
-            answers[question] = self._check(question)(event)
-        return np.concatenate((numbers, np.unique(subscriptions[answers[questions]])))
 
     # Many events
 
@@ -406,17 +391,17 @@ class Segment:
         rows, numbers = (np.concatenate([nothing, *(p[at] for p in pairs)]) for at in (0, 1))
         asked = asked[~_among(asked, rows, numbers, len(self.ids))].astype(np.int64)
         row, subscription, question = asked.T
-        questions = {q: self.plan.questions[q] for q in np.unique(question).tolist()}
+        questions = {q: self.questions[q] for q in np.unique(question).tolist()}
         # What looks at no column, but for nulls, has one answer for all rows: as if about row -1.
         fixed = [q for q, asks in questions.items() if not nulls and not names_of((asks,))]
         about = np.where(np.isin(question, fixed), -1, row)
         wanted = np.unique(about[about >= 0])
         given = events(wanted, names_of(questions.values()))
         event_of = {-1: {}, **dict(zip(wanted.tolist(), given, strict=True))}
-        distinct, which = np.unique(about * len(self._checks) + question, return_inverse=True)
-        pairs_asked = (part.tolist() for part in np.divmod(distinct, len(self._checks)))
+        distinct, which = np.unique(about * len(self.questions) + question, return_inverse=True)
+        pairs_asked = (part.tolist() for part in np.divmod(distinct, len(self.questions)))
         answers = np.fromiter(
-            (self._check(q)(event_of[r]) for r, q in zip(*pairs_asked, strict=True)),
+            (self.questions.check(q)(event_of[r]) for r, q in zip(*pairs_asked, strict=True)),
             bool,
             distinct.size,
         )
@@ -425,6 +410,20 @@ class Segment:
         more_rows, more_numbers = np.divmod(more, len(self.ids))
         at = np.searchsorted(rows, more_rows, side="right")
         return np.insert(rows, at, more_rows), np.insert(numbers, at, more_numbers)
+
+
+def ids_at(ids: Array, numbers: Array) -> list[Id]:
+    """The ids, an array of objects, with these numbers.
+
+    Few at a time: for more NumPy lets go of the GIL to get memory, and a thread that does so with
+    every event keeps others from ever getting it.
+    """
+    if numbers.size <= FEW_IDS:
+        return ids[numbers].tolist()  # type: ignore[no-any-return]
+    found: list[Id] = []
+    for begin in range(0, numbers.size, FEW_IDS):
+        found += ids[numbers[begin : begin + FEW_IDS]].tolist()
+    return found
 
 
 def _among(asked: Array, rows: Array, numbers: Array, count: int) -> Array:

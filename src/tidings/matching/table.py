@@ -104,12 +104,16 @@ class Table:
     def remove(self, id: Id) -> None:
         """Remove a subscription; the next call does not match it."""
         with self._lock:
-            if id not in self._predicates:
-                raise contract.unknown(id)
-            del self._predicates[id]
-            self._changed.add(id)
+            try:
+                del self._predicates[id]
+            except KeyError:
+                raise contract.unknown(id) from None
+            if self._compiling is not None:
+                self._changed.add(id)
             if not self._parts.fresh.remove(id):
-                any(segment.remove(id) for segment in self._parts.segments)
+                for segment in self._parts.segments:
+                    if segment.remove(id):
+                        break
 
     def replace(self, id: Id, predicate: Predicate | str) -> None:
         """Give a subscription another predicate; an event that matches both is never missed."""
@@ -118,7 +122,8 @@ class Table:
             if id not in self._predicates:
                 raise contract.unknown(id)
             self._predicates[id] = compiled
-            self._changed.add(id)
+            if self._compiling is not None:
+                self._changed.add(id)
             for segment in self._parts.segments:
                 number = segment.number_of(id)
                 if number is not None:
@@ -346,7 +351,7 @@ class _Reader:
         if count == 0:
             return []
         if count < 0:
-            return self.match(Event(event))
+            return self._again(count, event)
         ids: list[Id] = []
         for segment, arrays in self.held:
             found = arrays.view[k.FOUND]
@@ -361,15 +366,30 @@ class _Reader:
         return ids
 
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
-        """The same where Python is asked: what was just replaced may be found twice."""
-        ids = [id for segment in self.segments for id in segment.match(event)]
-        if fk.match_jointly(self.alone, data) < 0:
-            return self.match(Event(event))
+        """The same where Python is asked."""
+        changes = self.fresh.changes
+        ids = self.segments[0].match(event)
+        for segment in self.segments[1:]:
+            ids += segment.match(event)
+        count = fk.match_jointly(self.alone, data)
+        if count < 0:
+            return self._again(count, event)
         fresh, asks = self.alone[fk.JOINT_FOUND : fk.JOINT_ASKS + 1].tolist()
-        known = set(ids) if fresh or asks else ids
-        return ids + [
-            id for id in self.fresh.found(fresh, asks, event, self.found) if id not in known
-        ]
+        if fresh or asks:
+            more = self.fresh.found(fresh, asks, event, self.found)
+            if changes != self.fresh.changes:  # what was replaced meanwhile may be found twice
+                known = set(ids)
+                more = [id for id in more if id not in known]
+            ids += more
+        return ids
+
+    def _again(self, why: int, event: dict[str, Any]) -> list[Id]:
+        """Match once more: what was not flat, or with room for more answers."""
+        if why != fk.NO_ROOM_OUT:
+            return self.match(Event(event))
+        self.found = np.zeros(2 * self.found.size, np.int64)
+        self._make_room(self.size)
+        return self.match(event)
 
     def _make_room(self, size: int) -> None:
         """Have arrays for an event of so many bytes."""

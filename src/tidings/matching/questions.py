@@ -1,0 +1,62 @@
+"""Questions: what the kernels leave to Python, each distinct one asked once an event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tidings.language.expression import Expression, compile_check
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[Mapping[str, Any]], bool]
+
+
+class Questions:
+    """Expressions by number; how each is tested is found out when it is asked first."""
+
+    def __init__(self, asked: Sequence[Expression] = ()) -> None:
+        self._asked = asked
+        self._checks: list[Check | None] = [None] * len(asked)
+        self._later: dict[Expression, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+    def __getitem__(self, question: int) -> Expression:
+        return self._asked[question]
+
+    def number_of(self, asked: Expression) -> int:
+        """The number of a question that came later."""
+        number = self._later.get(asked)
+        if number is None:
+            self._checks.append(compile_check(asked))
+            number = self._later[asked] = len(self._checks) - 1
+        return number
+
+    def check(self, question: int) -> Check:
+        """The function that answers a question about an event."""
+        check = self._checks[question]
+        if check is None:
+            check = self._checks[question] = compile_check(self._asked[question])
+        return check
+
+    def answered(
+        self, event: Mapping[str, Any], subscriptions: int, numbers: Array, asked: Array
+    ) -> Array:
+        """The numbers found, of so many subscriptions, and those for which the answer is yes.
+
+        `asked` has the number of a subscription and that of a question in turn. Nothing is asked
+        only for subscriptions that were found already.
+        """
+        found = np.zeros(subscriptions, bool)
+        found[numbers] = True
+        owners, questions = asked[::2], asked[1::2]
+        left = ~found[owners]
+        owners, questions = owners[left], questions[left]
+        answers = np.zeros(len(self._checks), bool)
+        answers[questions] = True  # to be asked
+        for question in np.flatnonzero(answers).tolist():
+            answers[question] = self.check(question)(event)
+        return np.concatenate((numbers, np.unique(owners[answers[questions]])))
