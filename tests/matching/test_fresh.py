@@ -18,6 +18,7 @@ from tidings.matching import table as table_module
 from tidings.matching.fresh import Fresh
 from tidings.matching.scan import Scan
 from tidings.matching.table import Table
+from tidings.matching.workload import WORKLOADS
 
 many_expressions = st.lists(strategies.expressions(size=4), max_size=12)
 many_events = st.lists(strategies.flat_events, min_size=1, max_size=4)
@@ -183,16 +184,64 @@ def test_growing_compiling_and_changing_change_no_answer(
         assert sorted(churn.table.match(event)) == sorted(churn.scan.match(event))
 
 
-def test_what_is_replaced_is_found_once_at_every_moment() -> None:
+@pytest.mark.parametrize("name", [*WORKLOADS])
+def test_much_that_is_fresh_and_removed_is_as_if_compiled(name: str) -> None:
+    workload = WORKLOADS[name](seed=5)
+    pairs = list(workload.subscriptions(0, 4_000))
+    table = Table(pairs[:1_000])
+    for id, predicate in pairs[1_000:]:
+        table.add(id, predicate)
+        if id % 3 == 0:
+            table.remove(id // 3)
+    left = [pair for pair in pairs if not 334 <= pair[0] <= 1_333]
+    compiled = Table(left)
+    assert len(table) == len(compiled)
+    assert len(table._parts.fresh) > 1_000
+    for event in workload.events(0, 60):
+        assert sorted(table.match(event)) == sorted(compiled.match(event))
+
+
+def test_more_questions_than_subscriptions_are_asked() -> None:
+    table = Table({"compiled": "name = 'never'"})
+    many = parse(" or ".join(f"(x > {n} and name matches '^{n}$')" for n in range(150)))
+    for id in range(3):
+        table.add(id, many)
+    assert sorted(table.match({"x": 200, "name": "130"})) == [0, 1, 2]
+    assert table.match({"x": 120, "name": "130"}) == []
+    table.remove(1)
+    assert sorted(table.match({"x": 200, "name": "0"})) == [0, 2]
+
+
+def test_ready_lists_of_ids_follow_removals() -> None:
+    random = np.random.default_rng(3)
+    table = Table({f"s{n}": f"x {'<' if n % 2 else '>'} {n}" for n in range(600)})
+    held = set(range(600))
+    for turn, n in enumerate(random.permutation(600).tolist()):
+        x = int(random.integers(0, 600))
+        expected = sorted(f"s{n}" for n in held if (x < n if n % 2 else x > n))
+        assert sorted(table.match({"x": x})) == expected
+        if turn % 7 == 6:
+            table.replace(f"s{n}", "x = -1")
+        else:
+            table.remove(f"s{n}")
+        held.remove(n)
+    assert table.match({"x": 300}) == []
+
+
+@pytest.mark.parametrize(
+    "kept", ["x = {third} and y > 0", "y > -{n}"], ids=["with a test left", "ready lists"]
+)
+def test_what_is_replaced_is_found_once_at_every_moment(kept: str) -> None:
     """Make before break: while it goes from segment to fresh, to fresh again, and to a segment."""
-    table = Table({n: f"x = {n % 3} and y > 0" for n in range(200)})
+    table = Table({n: kept.format(n=n, third=n % 3) for n in range(200)})
     stop = threading.Event()
     wrong: list[Any] = []
+    expected = list(range(1, 200, 3)) if "x" in kept else list(range(200))
 
     def ask() -> None:
         while not stop.is_set():
             found = table.match({"x": 1, "y": 5, "z": "a"})
-            if sorted(found) != list(range(1, 200, 3)):
+            if sorted(found) != expected:
                 wrong.append(found)
 
     threads = [threading.Thread(target=ask) for _ in range(2)]
@@ -201,7 +250,7 @@ def test_what_is_replaced_is_found_once_at_every_moment() -> None:
     for turn in range(4):
         for n in range(200):
             extra = "" if turn % 2 else " and z i= 'A'"
-            table.replace(n, f"x = {n % 3} and y > {turn}{extra}")
+            table.replace(n, f"{kept.format(n=n, third=n % 3)} and y > {turn}{extra}")
         if turn == 2:
             table.compact()
     stop.set()
