@@ -171,7 +171,6 @@ def test_growing_compiling_and_changing_change_no_answer(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_module, "FRESH", 100 if seed else 1_000_000)
-    monkeypatch.setattr(table_module, "BURDEN", 100 if seed else 1_000_000)
     churn = Churn(seed)
     for step in range(1500):
         churn.change()

@@ -31,7 +31,6 @@ Array = np.ndarray[Any, Any]
 LEAST: Final = 256  # subscriptions that there is room for at first
 USUAL: Final = 128  # bytes that the filters of one take in MessagePack
 LINE: Final = 64  # bytes
-ASKING: Final = 4  # what asking Python is worth, in tests of filters
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
 NOTHING: Final = np.zeros(0, np.int64)
 NONE: Final = np.zeros(fk.USED, np.int64)
@@ -68,11 +67,6 @@ class Fresh:
     def room(self) -> int:
         """How many subscriptions an event may find."""
         return self._arrays[fk.HELD_OWNERS].size // fk.OWNER_WIDTH
-
-    @property
-    def burden(self) -> int:
-        """How many are of the costly sort, looked at for very many events or asked in Python."""
-        return int(self.used[fk.USED_WIDE] + ASKING * self.used[fk.USED_ASKED])
 
     def add(self, id: Id, predicate: Predicate, marks: Array = NOTHING) -> bool:
         """Add a subscription, in the place of the one with this id if there is one.

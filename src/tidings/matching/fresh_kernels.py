@@ -88,12 +88,11 @@ from tidings.matching.kernels import (
     HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_BUCKETS,
     HELD_KEYS, HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_CONTEXT,
 ) = range(0, 26, 2)  # fmt: skip
-# How much of each is used, the number of the event, and how many filters are found in blocks that
-# tell little, or have to be asked in Python.
+# How much of each is used, the number of the event, and how many filters leave a question.
 (
     USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_LISTS, USED_BLOCKS, USED_OWNERS,
-    USED_EPOCH, USED_WIDE, USED_ASKED, USED_LEFT,
-) = range(11)  # fmt: skip
+    USED_EPOCH, USED_ASKED, USED_LEFT,
+) = range(10)  # fmt: skip
 USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
 # Of a slot, what is looked at first in one line of the memory: of the event at hand whether it is
 # present, in which cell, and where its entries are; the first bytes of its name and how long that
@@ -123,6 +122,10 @@ TEST_WIDTH: Final = 5
 OWNER_RECORD, OWNER_RECORDS, OWNER_STAMP, OWNER_WIDTH = range(4)
 BUCKET_FIRST, BUCKET_LAST, BUCKET_COUNT, BUCKET_WIDTH = range(4)
 KEY_BITS: Final = 1 << 16  # by which most keys are told to be none without a look at their bucket
+# Chains that are to be visited: how many, and of each its slot, where its bucket is, and whether
+# what is found may be met again.
+PENDING, PENDING_WIDTH = 64, 3
+PENDING_ROOM: Final = 1 + PENDING * PENDING_WIDTH
 # A node: its record, the next, the slot of the equality (chains are shared), and another slot that
 # has to be present, which may be 0.
 NODE_RECORD, NODE_NEXT, NODE_KEY, NODE_SLOT, NODE_WIDTH = range(5)
@@ -153,7 +156,6 @@ OTHER_CELL: Final = FIRST_TEXT_CELL + TEXT_CUTS + 1
 ABSENT_CELL: Final = OTHER_CELL + 1
 ANY_CELL: Final = ABSENT_CELL + 1  # of several values
 BLOCK_STEP: Final = BLOCK_WORDS * (ANY_CELL + 1)  # from the rows of a slot to those of the next
-NARROW: Final = 4  # cells, of a range that is told by them
 SAMPLES: Final = 64  # constants that the cuts are chosen by
 MOST_KEYS: Final = 16  # values of one `in` under which a filter is filed
 LONG_CHAIN: Final = 64  # filters under one equality, after which others are filed by something else
@@ -915,14 +917,12 @@ def file_in_block(context, slot, record):
     number = blocks[block + BLOCK_COUNT]
     bit = np.int64(1) << (number & 63)
     part = number >> 6
-    narrowest = ABSENT_CELL
     for i in range(records[record + RECORD_TESTS]):
         test = record + RECORD_HEAD + TEST_WIDTH * i
         word = records[test]
         if word & RAW_NEGATED:
             continue
         low, high = cells_of(records, cuts, texts, test)
-        narrowest = min(narrowest, high - low)
         at = block_slot(blocks, block, word & RAW_SLOT)
         if at >= 0:
             slots[SLOT_WIDTH * (word & RAW_SLOT) + SLOT_WAYS] |= IN_CELLS
@@ -930,8 +930,6 @@ def file_in_block(context, slot, record):
             for cell in range(ANY_CELL):
                 if cell < low or cell > high:
                     blocks[rows + BLOCK_WORDS * cell + part] &= ~bit
-    if narrowest >= NARROW:
-        used[USED_WIDE] += 1
     blocks[block + BLOCK_RECORD + number] = record
     blocks[block + BLOCK_LIVE + part] |= bit
     blocks[block + BLOCK_COUNT] = number + 1
@@ -1505,13 +1503,11 @@ def read_again(joint, context, plan, data, entries, epoch):
 def raw_keys(context, data, entries, last):
     """The hash of each value that may be an equality's, or -1, for entries from the first on.
 
-    What the search will read of lists and chains is brought near.
+    What the search will read of lists is brought near.
     """
     slots = longs_at(context, HELD_SLOTS)
     lists = longs_at(context, HELD_LISTS)
     keys = longs_at(context, HELD_KEYS)
-    buckets = longs_at(context, HELD_BUCKETS)
-    mask = buckets.size // BUCKET_WIDTH - 1
     for at in range(0, last, RAW_WIDTH):
         slot = entries[at]
         base = SLOT_WIDTH * slot
@@ -1530,9 +1526,7 @@ def raw_keys(context, data, entries, last):
             else:
                 high = double_of(np.uint64(entries[at + 2]))
                 hashed = hash_number(slot, high, entries[at + 3])
-            if keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1:
-                prefetch(buckets, BUCKET_WIDTH * (hashed & mask))
-            else:
+            if keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1 == 0:
                 hashed = np.int64(-1)
         entries[at + RAW_KEY] = hashed
 
@@ -1673,13 +1667,12 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
 
 
 @njit(cache=True)
-def visit_grams(slot, begin, end, context, entries, data, epoch, out, found, asks):
-    """Look up the bytes with which a text begins, ends, and all that it contains."""
+def note_grams(slot, begin, end, context, data, entries, pending, found, asks, epoch, out):
+    """Note the chains of the bytes with which a text begins, ends, and of all that it contains."""
     slots = longs_at(context, HELD_SLOTS)
     wanted = slots[SLOT_WIDTH * slot + SLOT_GRAMS]
     begins = slots[SLOT_WIDTH * slot + SLOT_GRAM_BYTES]
     keys = longs_at(context, HELD_KEYS)
-    mask = context[HELD_BUCKETS + 1] // BUCKET_WIDTH - 1
     for bit in range(MOST_GRAM * 3):
         if wanted >> bit & 1 == 0:
             continue
@@ -1693,34 +1686,76 @@ def visit_grams(slot, begin, end, context, entries, data, epoch, out, found, ask
             if begins >> (np.int64(data[at]) & 63) & 1 == 0:
                 continue
             hashed = hash_gram(slot, sort, gram_at(data, at, length), length)
-            if keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1:
-                found, asks = visit_chain(
-                    slot, hashed & mask, True, context, entries, data, epoch, out, found, asks
+            known = keys[(hashed & (KEY_BITS - 1)) >> 6] >> (hashed & 63) & 1
+            if known and note_chain(context, slot, hashed, True, pending):
+                found, asks = visit_pending(
+                    pending, context, entries, data, epoch, out, found, asks
                 )
     return found, asks
 
 
+@njit(cache=True, inline="always")
+def note_chain(context, slot, hashed, twice, pending):
+    """Note a chain to be visited, and have it brought near; whether there is no room for more."""
+    buckets = longs_at(context, HELD_BUCKETS)
+    place = BUCKET_WIDTH * (hashed & (buckets.size // BUCKET_WIDTH - 1))
+    prefetch(buckets, place)
+    at = 1 + PENDING_WIDTH * pending[0]
+    pending[at] = slot
+    pending[at + 1] = place
+    pending[at + 2] = twice
+    pending[0] += 1
+    return pending[0] == PENDING
+
+
 @njit(cache=True)
-def visit_chain(slot, bucket, twice, context, entries, data, epoch, out, found, asks):
-    """Go through a chain of filters with an equality. Most ask for an attribute that is absent."""
+def visit_pending(pending, context, entries, data, epoch, out, found, asks):
+    """Visit the chains noted. Step by step for all: each step reads what the last brought near."""
+    buckets = longs_at(context, HELD_BUCKETS)
+    nodes = longs_at(context, HELD_NODES)
+    records = longs_at(context, HELD_RECORDS)
+    end = 1 + PENDING_WIDTH * pending[0]
+    for at in range(1, end, PENDING_WIDTH):
+        place = pending[at + 1]
+        node = -1
+        if buckets[place + BUCKET_COUNT]:
+            node = NODE_WIDTH * buckets[place + BUCKET_FIRST]
+            prefetch(nodes, node)
+        pending[at + 1] = node
+    for at in range(1, end, PENDING_WIDTH):
+        node = pending[at + 1]
+        if node >= 0:
+            record = nodes[node + NODE_RECORD]
+            prefetch(records, record)
+            prefetch(records, record + 8)
+    for at in range(1, end, PENDING_WIDTH):
+        if pending[at + 1] >= 0:
+            found, asks = visit_chain(
+                pending[at], pending[at + 1], pending[at + 2] != 0,
+                context, entries, data, epoch, out, found, asks,
+            )  # fmt: skip
+    pending[0] = 0
+    return found, asks
+
+
+@njit(cache=True)
+def visit_chain(slot, node, twice, context, entries, data, epoch, out, found, asks):
+    """Go through a chain from a node on. Most filters ask for an attribute that is absent."""
     slots = longs_at(context, HELD_SLOTS)
     records = longs_at(context, HELD_RECORDS)
     owners = longs_at(context, HELD_OWNERS)
     texts = bytes_at(context, HELD_TEXTS)
-    buckets = longs_at(context, HELD_BUCKETS)
     nodes = longs_at(context, HELD_NODES)
-    if buckets[BUCKET_WIDTH * bucket + BUCKET_COUNT]:
-        node = NODE_WIDTH * buckets[BUCKET_WIDTH * bucket + BUCKET_FIRST]
-        while node >= 0:
-            if (
-                nodes[node + NODE_KEY] == slot
-                and slots[SLOT_WIDTH * nodes[node + NODE_SLOT] + SLOT_STAMP] == epoch
-            ):
-                found, asks = check_fresh(
-                    nodes[node + NODE_RECORD], twice,
-                    slots, records, owners, texts, entries, data, epoch, out, found, asks,
-                )  # fmt: skip
-            node = NODE_WIDTH * nodes[node + NODE_NEXT]  # of none it is below zero
+    while node >= 0:
+        if (
+            nodes[node + NODE_KEY] == slot
+            and slots[SLOT_WIDTH * nodes[node + NODE_SLOT] + SLOT_STAMP] == epoch
+        ):
+            found, asks = check_fresh(
+                nodes[node + NODE_RECORD], twice,
+                slots, records, owners, texts, entries, data, epoch, out, found, asks,
+            )  # fmt: skip
+        node = NODE_WIDTH * nodes[node + NODE_NEXT]  # of none it is below zero
     return found, asks
 
 
@@ -1733,11 +1768,12 @@ def match_fresh(joint, data):
     """
     context = carray(pointer_to(joint[JOINT_FRESH]), (HELD_CONTEXT,), np.int64)
     entries = longs_at(joint, JOINT_ENTRIES)
+    pending = entries[entries.size - PENDING_ROOM :]
+    pending[0] = 0
     out = longs_at(joint, JOINT_OUT)
     used = longs_at(context, HELD_USED)
     slots = longs_at(context, HELD_SLOTS)
     blocks = longs_at(context, HELD_BLOCKS)
-    mask = context[HELD_BUCKETS + 1] // BUCKET_WIDTH - 1
     used[USED_EPOCH] += 1
     epoch = used[USED_EPOCH]
     slots[SLOT_STAMP] = epoch
@@ -1776,16 +1812,17 @@ def match_fresh(joint, data):
             )
         if ways & BY_KEY and entries[at + RAW_KEY] >= 0:
             twice = slots[base + SLOT_CELL] == ANY_CELL
-            found, asks = visit_chain(
-                slot, entries[at + RAW_KEY] & mask, twice,
-                context, entries, data, epoch, out, found, asks,
-            )  # fmt: skip
+            if note_chain(context, slot, entries[at + RAW_KEY], twice, pending):
+                found, asks = visit_pending(
+                    pending, context, entries, data, epoch, out, found, asks
+                )
         if ways & BY_GRAM and entries[at + 1] == TEXT:
-            found, asks = visit_grams(
+            found, asks = note_grams(
                 slot, entries[at + 3], entries[at + 4],
-                context, entries, data, epoch, out, found, asks,
+                context, data, entries, pending, found, asks, epoch, out,
             )  # fmt: skip
         at += RAW_WIDTH
+    found, asks = visit_pending(pending, context, entries, data, epoch, out, found, asks)
     forget_cells(slots, entries, last)
     return found, asks
 

@@ -36,9 +36,7 @@ Array = np.ndarray[Any, Any]
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
-BURDEN: Final = 4_096  # or so many, at least, that are looked at for very many events
 GROWTH: Final = 4  # a segment is compiled again with others when they reach a quarter of it
-HEAVY: Final = 8  # and the burden may be an eighth of it
 SELDOM: Final = 32  # updates after which that is looked at
 
 
@@ -236,7 +234,7 @@ class Table:
             return
         count = len(fresh.numbers)
         largest = max(map(len, segments), default=0)
-        if count < max(FRESH, largest // GROWTH) and fresh.burden < max(BURDEN, largest // HEAVY):
+        if count < max(FRESH, largest // GROWTH):
             return
         merged: list[Segment] = []
         size = count
@@ -378,8 +376,8 @@ class _Reader:
         if fresh or asks:
             more = self.fresh.found(fresh, asks, event, self.found)
             if changes != self.fresh.changes:  # what was replaced meanwhile may be found twice
-                known = set(ids)
-                more = [id for id in more if id not in known]
+                twice = set(more).intersection(ids)
+                more = [id for id in more if id not in twice]
             ids += more
         return ids
 
@@ -394,7 +392,8 @@ class _Reader:
     def _make_room(self, size: int) -> None:
         """Have arrays for an event of so many bytes."""
         self.size = size
-        self.entries = np.zeros((fk.RAW_WIDTH + fk.FIELD_WIDTH // 2) * size, np.int64)
+        entries = (fk.RAW_WIDTH + fk.FIELD_WIDTH // 2) * size + fk.PENDING_ROOM
+        self.entries = np.zeros(entries, np.int64)
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
         joint = np.zeros(fk.JOINT_PLAN + len(self.held), np.int64)
         joint[fk.JOINT_FRESH] = self.fresh.context.ctypes.data
