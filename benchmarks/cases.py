@@ -32,12 +32,13 @@ from tidings.matching.workload import WORKLOADS, Record
 
 STOCKS: Final = Path(__file__).parents[2] / "shared" / "data" / "padres-stockquotes"
 REPEAT_S: Final = 0.5  # what one repeat may take
+BATCH_S: Final = 4.0  # and one batch
+SOME_ROWS: Final = 1_024
 BUILDING_S: Final = 8.0  # after which an index is not built once more
 RULES: Final = 1_000  # rules that are evaluated one by one, at most
 CHECKED: Final = 2_000  # subscriptions that an answer is checked against, at most
 SAMPLE: Final = 16  # events whose answers are checked
 UPDATES_PER_S: Final = 10_000  # adds and removes together, as many of the ones as of the others
-UPDATES_FOR_S: Final = 4.0
 BUNCH: Final = 500  # updates at a time, at most
 
 Pairs = list[tuple[int, Predicate]]
@@ -66,6 +67,7 @@ class Wish(NamedTuple):
     rounds: int
     seed: int
     repeats: int
+    seconds: float
 
 
 # Input
@@ -211,6 +213,15 @@ def match_events(matcher: Matcher, events: list[Record]) -> Callable[[int], obje
     return run
 
 
+def rows_in_time(table: Table, batch: pa.Table) -> int:
+    """How many of the rows of a batch a table matches in some seconds: all, unless it is slow."""
+    some = batch.slice(0, SOME_ROWS)
+    start = time.perf_counter()
+    in_one_thread(table, some)
+    seconds = (time.perf_counter() - start) / some.num_rows * batch.num_rows
+    return max(int(some.num_rows), int(batch.num_rows * min(1.0, BATCH_S / seconds)))
+
+
 def measured(name: str, load: Load, wish: Wish, command: str) -> Line:
     """One matcher under one workload."""
     warm_up(name, load, wish.rounds)
@@ -221,10 +232,13 @@ def measured(name: str, load: Load, wish: Wish, command: str) -> Line:
     single = timed("single", match_events(matcher, load.events), len(load.events), wish.repeats)
     events = load.events[: single.operations]
     matches = sum(len(matcher.match(event)) for event in events) / len(events)
-    rows = load.batch.num_rows
     # A small batch costs more a row than a large one; slow matchers do not get far beyond it.
-    least = rows if isinstance(matcher, Table) else min(rows, 4)
-    batch = load.batch
+    rows = load.batch.num_rows
+    if isinstance(matcher, Table):
+        rows = least = rows_in_time(matcher, load.batch)
+    else:
+        least = min(rows, 4)
+    batch = load.batch.slice(0, rows)
     joined = timed(
         "batch", lambda n: in_one_thread(matcher, batch.slice(0, n)), rows, wish.repeats, least
     )
@@ -307,7 +321,7 @@ def one_by_one(load: Load, wish: Wish) -> Iterator[Line]:
 
 def under_updates(load: Load, wish: Wish, command: str) -> Line:
     """Matching while another thread adds the next and removes the oldest, beside matching alone."""
-    coming = load.pairs[-kept_back(len(load.pairs)) :]
+    coming = load.pairs[-kept_back(len(load.pairs), wish.seconds) :]
     held = load.pairs[: -len(coming)]
     ids: list[Id] = [id for id, _ in held]
     predicates = [predicate for _, predicate in held]
@@ -320,7 +334,7 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
     table = Table(held)
     check(table, load._replace(pairs=held))
     match_for(table, load.events, REPEAT_S / 4)
-    alone = match_for(table, load.events, UPDATES_FOR_S)
+    alone = match_for(table, load.events, wish.seconds)
     stop = threading.Event()
     done = 0
 
@@ -342,7 +356,7 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
 
     thread = threading.Thread(target=update)
     thread.start()
-    busy = match_for(table, load.events, UPDATES_FOR_S)
+    busy = match_for(table, load.events, wish.seconds)
     stop.set()
     thread.join()
     left = list(zip(ids, predicates, strict=True))[done // 2 :]
@@ -354,7 +368,8 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
         "workload": load.name,
         "subscriptions": len(held),
         "case": "updates",
-        "updates_per_s": round(done / UPDATES_FOR_S),
+        "seconds": wish.seconds,
+        "updates_per_s": round(done / wish.seconds),
         "events": len(busy),
         "us_per_event_alone": round(statistics.mean(alone) * 1e6, 3),
         "us_per_event": round(statistics.mean(busy) * 1e6, 3),
@@ -370,9 +385,9 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
     }
 
 
-def kept_back(held: int) -> int:
+def kept_back(held: int, seconds: float) -> int:
     """How many of the subscriptions made are kept back to be added."""
-    return min(int(UPDATES_PER_S * UPDATES_FOR_S / 2), held // 2)
+    return min(int(UPDATES_PER_S * seconds / 2), held // 2)
 
 
 def match_for(table: Table, events: list[Record], seconds: float) -> list[float]:

@@ -1,11 +1,13 @@
 """Matching: how fast the matchers find the subscriptions of an event, beside each other.
 
 `python -m benchmarks.matching [--workload W] [--matcher M] [--subscriptions N] [--json]` measures;
-`--updates` while subscriptions come and go, `--paper` beside the figures of paper F.
+`--growth` from a thousand subscriptions on, `--updates` while subscriptions come and go, `--paper`
+beside the figures of paper F.
 
 How: the workload is generated first and frozen out of the garbage collector's sight; the collector
 is off while an index is built and while it is timed. The answer is checked before it is timed. A
-repeat takes as many of the events as it can in a few seconds, so slow matchers see fewer of them.
+repeat takes as many of the events as it can in a few seconds, so slow matchers see fewer of them,
+and a batch has fewer rows where it would take long.
 Single events are dictionaries of Python, and what it costs to read them is part of the figure.
 Batches are Arrow, matched on one core. Building starts from predicates in normal form, not from
 text. Rules that Python packages evaluate one by one are timed on some and scaled up linearly.
@@ -39,6 +41,7 @@ from tidings.matching.workload import WORKLOADS
 SLOW_LIMIT: Final = 100_000  # subscriptions of the matchers in plain Python, unless one is named
 SLOW: Final = frozenset({"scan", "search-tree"})
 GROWTH: Final = (1_000, 10_000, 100_000, 1_000_000)
+LESS: Final = {"mixed": 100_000}  # of which an event finds a fifth
 
 
 def arguments_of(module: str) -> tuple[argparse.Namespace, str]:
@@ -51,7 +54,9 @@ def arguments_of(module: str) -> tuple[argparse.Namespace, str]:
     parser.add_argument("--events", type=int, default=1_000, help="single events, at most")
     parser.add_argument("--batch", type=int, default=65_536, help="events of a batch, at most")
     parser.add_argument("--rounds", type=int, default=0, help="rounds of `counting`")
+    parser.add_argument("--growth", action="store_true", help="from 1,000 on, by table")
     parser.add_argument("--updates", action="store_true", help="match while others add and remove")
+    parser.add_argument("--seconds", type=float, default=4.0, help="of updates")
     parser.add_argument("--paper", action="store_true", help="beside paper F; wants a million")
     return parser.parse_args(), command
 
@@ -67,14 +72,21 @@ def main() -> None:
             print(json.dumps(line), flush=True)
         return line
 
+    names = names_of(arguments.workload)
     if arguments.paper:
         lines = [said(line) for line in beside_paper(wish, command)]
         if not as_json:
             show_paper(lines)
+    elif arguments.growth:
+        growth = {name: measure_growth(name, wish, command, said) for name in names}
+        if not as_json:
+            show_growth(growth)
     elif arguments.updates:
-        more = wish._replace(subscriptions=wish.subscriptions + kept_back(2 * wish.subscriptions))
+        more = wish._replace(
+            subscriptions=wish.subscriptions + kept_back(2 * wish.subscriptions, wish.seconds)
+        )
         lines = []
-        for name in names_of(arguments.workload):
+        for name in names:
             lines.append(said(under_updates(generate(name, more), wish, command)))
             gc.unfreeze()
         if not as_json:
@@ -99,7 +111,6 @@ def measure_all(
 ) -> None:
     """Matchers under workloads: one, some or all."""
     matchers = [arguments.matcher] if arguments.matcher else [*MATCHERS]
-    growth: dict[str, list[Line]] = {}
     for name in names_of(arguments.workload):
         load = generate(name, wish)
         lines = []
@@ -111,17 +122,19 @@ def measure_all(
             lines += [said(line | {"command": command}) for line in one_by_one(load, wish)]
         if not arguments.json:
             show_matchers(load, lines)
-        if arguments.workload is None and "table" in matchers:
-            growth[name] = [
-                said(measured("table", load.first(size), wish, command))
-                for size in GROWTH
-                if size < len(load.pairs)
-            ]
-            growth[name] += [line for line in lines if line["matcher"] == "table"]
         del load
         gc.unfreeze()
-    if growth and not arguments.json:
-        show_growth(growth)
+
+
+def measure_growth(name: str, wish: Wish, command: str, said: Callable[[Line], Line]) -> list[Line]:
+    """The table with more and more subscriptions."""
+    most = min(wish.subscriptions, LESS.get(name, wish.subscriptions))
+    load = generate(name, wish._replace(subscriptions=most))
+    sizes = [*(size for size in GROWTH if size < len(load.pairs)), len(load.pairs)]
+    lines = [said(measured("table", load.first(size), wish, command)) for size in sizes]
+    del load
+    gc.unfreeze()
+    return lines
 
 
 if __name__ == "__main__":

@@ -48,6 +48,18 @@ def test_a_measurement_is_a_line_with_the_fields_that_others_read(matcher: str) 
     assert line["command"].startswith("python -m benchmarks.matching --workload equalities")
 
 
+def test_growth_is_a_table_by_subscriptions() -> None:
+    printed = run("--growth", "--workload", "ranges")
+    assert "table: µs an event of a batch, by subscriptions\nworkload" in printed
+
+
+def test_under_updates_a_line_compares_with_matching_alone() -> None:
+    (text,) = run("--updates", "--workload", "ranges", "--seconds", "0.3", "--json").splitlines()
+    line = json.loads(text)
+    assert line["updates_per_s"] > 0
+    assert line["ratio"] == pytest.approx(line["us_per_event"] / line["us_per_event_alone"], 0.01)
+
+
 def test_the_figures_of_paper_f_stand_beside_ours() -> None:
     printed = run("--paper")
     assert "one filter an interface, ms a message      330" in printed

@@ -73,17 +73,20 @@ class Fresh:
 
         At the same moment the one elsewhere goes that has these marks. False if there is no room.
         """
-        data = _plainly(predicate)
-        questions = NOTHING
-        if data is None or fk.is_special(data):
-            data, questions = self._encoded(predicate)
         predicates = self.predicates
         number = len(predicates)
         if number == self.ids.size:
             return False
         predicates.append(predicate)
         self.ids[number] = id
-        held = fk.hold(self.context, data, questions, self.numbers.get(id, -1), marks)
+        held = fk.SPECIAL
+        if marks is NOTHING and id not in self.numbers:
+            data = _plainly(predicate)
+            if data is not None:
+                held = fk.hold_plain(self.context, data)
+        if held == fk.SPECIAL:
+            data, questions = self._encoded(predicate)
+            held = fk.hold(self.context, data, questions, self.numbers.get(id, -1), marks)
         if held == fk.NO_ROOM:
             del predicates[-1]
             return False

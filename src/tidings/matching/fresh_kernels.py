@@ -173,7 +173,7 @@ FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
 # hash by which equalities are looked up.
 RAW_KEY: Final = 5
 RAW_WIDTH: Final = 6
-NO_ROOM: Final = -1
+NO_ROOM, SPECIAL = -1, -2
 NO_ROOM_OUT: Final = -2
 # What a call gets: where the context of what is fresh is, room for entries, room for what is found;
 # for each slot of the first plan that of the same name here, for how many of these it is known, and
@@ -991,6 +991,15 @@ def is_special(data):
                 return True
             at = after
     return False
+
+
+@njit(cache=True)
+def hold_plain(context, data):
+    """The same where nothing is replaced, in a call that costs less; or `SPECIAL`."""
+    if is_special(data):
+        return SPECIAL
+    nothing = np.empty(0, np.int64)
+    return hold(context, data, nothing, np.int64(-1), nothing)
 
 
 @njit(cache=True)

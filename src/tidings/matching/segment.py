@@ -65,6 +65,7 @@ class Segment:
         )
         self.removed = np.zeros(len(ids), bool)
         self.removed_bits = np.zeros(len(ids) // 8 + 2, np.uint8)  # the same, and whether any is
+        self._bits = self.removed_bits.data  # which gives Python's integers at once
         self.removals = 0
         self._objects: Array | None = None  # the ids, made with the first match that needs them
         self._numbers: dict[Id, int] | None = None
@@ -77,6 +78,7 @@ class Segment:
         self._settled_begins = k.section(plan.whole, k.SETTLED_BEGIN)
         lists = self._settled_begins.size - 1 if self.stretching else 0
         self.changed = np.zeros(lists + 2, np.int64)
+        self._changes = self.changed.data
         self.made = np.full(lists, -1, np.int64)
         self._settled = [Settled([], [])] * lists
         self._settling = threading.Lock()
@@ -107,10 +109,14 @@ class Segment:
 
     def number_of(self, id: Id) -> int | None:
         """The number of a subscription, if it is here and is not removed."""
-        if self._numbers is None:
-            self._numbers = {id: number for number, id in enumerate(self.ids)}
-        number = self._numbers.get(id)
-        if number is None or self.removed_bits.data[number >> 3] >> (number & 7) & 1:
+        number: int | None
+        if self.counted and type(id) is int:
+            number = id if 0 <= id < len(self.ids) else None
+        else:
+            if self._numbers is None:
+                self._numbers = {id: number for number, id in enumerate(self.ids)}
+            number = self._numbers.get(id)
+        if number is None or self._bits[number >> 3] >> (number & 7) & 1:
             return None
         return number
 
@@ -120,12 +126,15 @@ class Segment:
         if number is None:
             return False
         self.removed[number] = True
-        bits, changed = self.removed_bits.data, self.changed.data
+        bits, changes = self._bits, self._changes
         bits[number >> 3] |= 1 << (number & 7)
         bits[-1] = 1
-        changed[self._settled_at(number)[0]] += 1
-        changed[-1] += 1
-        self.unsettle(number)
+        which, place = self._settled_at(number)
+        changes[which] += 1
+        changes[-1] += 1
+        self.removals += 1
+        if place >= 0:
+            self._unsettle(which, place)
         return True
 
     def marks(self, number: int) -> Array:
@@ -146,17 +155,21 @@ class Segment:
         )
 
     def unsettle(self, number: int) -> None:
-        """Count a subscription that is marked as removed, and take it from its list if possible."""
+        """Count a subscription that was marked as removed, and take it from its list."""
         self.removals += 1
         which, place = self._settled_at(number)
         if place >= 0:
-            with self._settling:
-                if self.made[which] == self.changed[which] - 1:
-                    ids, gone = self._settled[which]
-                    before = bisect_left(gone, place)
-                    del ids[place - before]
-                    gone.insert(before, place)
-                    self.made[which] += 1
+            self._unsettle(which, place)
+
+    def _unsettle(self, which: int, place: int) -> None:
+        """Take what was at a place from a list, unless that has to be made anew in any case."""
+        with self._settling:
+            if self.made[which] == self._changes[which] - 1:
+                ids, gone = self._settled[which]
+                before = bisect_left(gone, place)
+                del ids[place - before]
+                gone.insert(before, place)
+                self.made[which] += 1
 
     def _settled_at(self, number: int) -> tuple[int, int]:
         """The list of settled filters that has a subscription, and the place there.
@@ -242,7 +255,7 @@ class Segment:
                 number, count = stretches[at], stretches[at + 1]
                 kept, gone = settled[number] if number >= 0 else self._settle(-1 - number)
                 ids += kept[: count - bisect_left(gone, count) if gone else count]
-            if self.changed[-1] != held.view[k.VERSION]:
+            if self._changes[-1] != held.view[k.VERSION]:
                 return None
         return ids
 
