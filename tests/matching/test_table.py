@@ -403,3 +403,27 @@ def test_a_tally_counts_what_a_batch_finds(
     assert totals.tolist() == [
         sum(id in held and held[id].matches(event) for event in events) for id in segment.ids
     ]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_module, "FRESH", 50)
+    table = Table()
+
+    def fail(_: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(table, "_segment", fail)
+        for n in range(100):
+            table.add(n, f"x > {n}")
+        table.wait()
+    assert table.match({"x": 40}) == list(range(40))
+    assert not table._parts.segments
+    for n in range(100, 300):
+        table.add(n, f"x > {n}")
+    table.wait()
+    assert table._parts.segments
+    assert sorted(table.match({"x": 250})) == list(range(250))

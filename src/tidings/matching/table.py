@@ -76,7 +76,8 @@ class Table:
         self._statistics = statistics
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
-        self._changed: set[Id] = set()
+        self._changed: set[Id] = set()  # since the compiling began
+        self._least = 0  # that must be fresh, after compiling has failed
         self._compiled: tuple[Fresh, int, Segment] | None = None  # what was fresh, for a batch
         segments = (self._segment(self._predicates),) if self._predicates else ()
         self._parts = Parts(segments, Fresh())
@@ -234,7 +235,7 @@ class Table:
             return
         count = len(fresh.numbers)
         largest = max(map(len, segments), default=0)
-        if count < max(FRESH, largest // GROWTH):
+        if count < max(FRESH, largest // GROWTH, self._least):
             return
         merged: list[Segment] = []
         size = count
@@ -255,7 +256,13 @@ class Table:
             frozen = set(current)
             for segment in merged:
                 current.update((id, self._predicates[id]) for id in segment.held())
-        new = self._segment(current)
+        try:
+            new = self._segment(current)
+        except BaseException:
+            with self._lock:  # all stays as it is, and is tried again when there is more
+                self._compiling = None
+                self._least = 2 * len(self._parts.fresh.numbers)
+            raise
         with self._lock:
             for id in self._changed:
                 new.remove(id)
@@ -263,6 +270,7 @@ class Table:
             kept = tuple(segment for segment in segments if segment not in merged)
             self._parts = Parts((*kept, new), fresh.without(frozen - self._changed))
             self._compiling = None
+            self._least = 0
 
     def wait(self) -> None:
         """Wait until nothing is being compiled."""
