@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,10 +38,14 @@ for _name, _examples in EXAMPLES_BY_PROFILE.items():
 
 def forget_stale_kernels() -> None:
     """Remove what Numba has kept of functions whose own file is older than one they call into."""
-    called = MATCHING / "kernels.py"
-    for kept in (MATCHING / "__pycache__").glob("*_kernels.*.nbi"):
-        if kept.stat().st_mtime < called.stat().st_mtime:
-            kept.unlink()
+    for source in MATCHING.glob("*_kernels.py"):
+        called = re.findall(
+            r"^from tidings\.matching\.(\w*kernels) import", source.read_text(), re.M
+        )
+        newest = max((MATCHING / f"{name}.py").stat().st_mtime for name in called or ["kernels"])
+        for kept in (MATCHING / "__pycache__").glob(f"{source.stem}.*.nbi"):
+            if kept.stat().st_mtime < newest:
+                kept.unlink()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -15,8 +15,10 @@ from tidings.language.expression import Expression, conjoin
 from tidings.matching import fresh as fresh_module
 from tidings.matching import fresh_kernels as fk
 from tidings.matching import table as table_module
+from tidings.matching.contract import Id
 from tidings.matching.fresh import Fresh
 from tidings.matching.scan import Scan
+from tidings.matching.segment import Segment
 from tidings.matching.table import Table
 from tidings.matching.workload import WORKLOADS
 
@@ -181,6 +183,20 @@ def test_growing_compiling_and_changing_change_no_answer(
     for _ in range(100):
         event = churn.event()
         assert sorted(churn.table.match(event)) == sorted(churn.scan.match(event))
+
+
+def test_many_are_removed_from_a_segment_at_once() -> None:
+    predicates: dict[Id, Predicate] = {
+        n: parse(f"x > {n}" if n % 3 else f"x > {n} and y = 1") for n in range(300)
+    }
+    segment = Segment.of(predicates)
+    assert sorted(segment.match({"x": 250, "y": 1})) == list(range(250))
+    segment.remove_all(np.arange(300) % 2 == 0)
+    assert len(segment) == 150
+    assert sorted(segment.match({"x": 250, "y": 1})) == list(range(1, 250, 2))
+    assert segment.remove(7)
+    assert not segment.remove(8)
+    assert sorted(segment.match({"x": 9, "y": 1})) == [1, 3, 5]
 
 
 @pytest.mark.parametrize("name", [*WORKLOADS])

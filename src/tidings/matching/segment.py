@@ -137,6 +137,15 @@ class Segment:
             self._unsettle(which, place)
         return True
 
+    def remove_all(self, gone: Array) -> None:
+        """Mark as removed all subscriptions that are so in an array."""
+        self.removed |= gone
+        self.removals = int(self.removed.sum())
+        bits = np.packbits(self.removed, bitorder="little")
+        self.removed_bits[: bits.size] = bits
+        self.removed_bits[-1] = self.removals > 0
+        self.changed += 1  # lists are made anew
+
     def marks(self, number: int) -> Array:
         """Where to mark a subscription as removed: bytes and the bits to set, and two counts.
 
@@ -226,8 +235,7 @@ class Segment:
         found = self._match(held.context, data)
         if found >= 0:
             if not shut:
-                ids = self.found(held, found)
-                return self.match(event) if ids is None else ids
+                return self.found(held, found)
             numbers = held.out[:found]
             if held.view[k.STRETCHED]:
                 numbers = np.concatenate((numbers, *self._unrolled(held)))
@@ -244,8 +252,8 @@ class Segment:
             numbers = numbers[~np.isin(numbers, list(shut))]
         return self.ids_of(numbers)
 
-    def found(self, held: Arrays, count: int) -> list[Id] | None:
-        """The ids of what the kernel found; none if something was removed meanwhile."""
+    def found(self, held: Arrays, count: int) -> list[Id]:
+        """The ids of what the kernel found, perhaps without what was removed since then."""
         ids = self.ids_of(held.out[:count])
         stretched = held.view[k.STRETCHED]
         if stretched:
@@ -255,9 +263,11 @@ class Segment:
                 number, count = stretches[at], stretches[at + 1]
                 kept, gone = settled[number] if number >= 0 else self._settle(-1 - number)
                 ids += kept[: count - bisect_left(gone, count) if gone else count]
-            if self._changes[-1] != held.view[k.VERSION]:
-                return None
         return ids
+
+    def is_as_found(self, held: Arrays) -> bool:
+        """Whether nothing was removed since the kernel began."""
+        return bool(self._changes[-1] == held.view[k.VERSION])
 
     def _settle(self, number: int) -> Settled:
         """Make a list of settled filters as it is now."""

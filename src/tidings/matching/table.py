@@ -20,7 +20,7 @@ import pyarrow as pa
 from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
-from tidings.matching import fresh_kernels as fk
+from tidings.matching import fresh_search_kernels as fs
 from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
@@ -353,7 +353,7 @@ class _Reader:
             self._make_room(len(data))
         if self.asking:
             return self._asked(event, data)
-        count = fk.match_jointly(self.joint, data)
+        count = fs.match_jointly(self.joint, data)
         if count == 0:
             return []
         if count < 0:
@@ -363,10 +363,10 @@ class _Reader:
             found = arrays.view[k.FOUND]
             if found or arrays.view[k.STRETCHED]:
                 more = segment.found(arrays, found)
-                if more is None:
+                if not segment.is_as_found(arrays):  # what was replaced would be missing
                     return self.match(event)
                 ids = ids + more if ids else more
-        fresh, asks = self.view[fk.JOINT_FOUND], self.view[fk.JOINT_ASKS]
+        fresh, asks = self.view[fs.JOINT_FOUND], self.view[fs.JOINT_ASKS]
         if fresh or asks:
             ids += self.fresh.found(fresh, asks, event, self.found)
         return ids
@@ -377,10 +377,10 @@ class _Reader:
         ids = self.segments[0].match(event)
         for segment in self.segments[1:]:
             ids += segment.match(event)
-        count = fk.match_jointly(self.alone, data)
+        count = fs.match_jointly(self.alone, data)
         if count < 0:
             return self._again(count, event)
-        fresh, asks = self.alone[fk.JOINT_FOUND : fk.JOINT_ASKS + 1].tolist()
+        fresh, asks = self.alone[fs.JOINT_FOUND : fs.JOINT_ASKS + 1].tolist()
         if fresh or asks:
             more = self.fresh.found(fresh, asks, event, self.found)
             if changes != self.fresh.changes:  # what was replaced meanwhile may be found twice
@@ -391,7 +391,7 @@ class _Reader:
 
     def _again(self, why: int, event: dict[str, Any]) -> list[Id]:
         """Match once more: what was not flat, or with room for more answers."""
-        if why != fk.NO_ROOM_OUT:
+        if why != fs.NO_ROOM_OUT:
             return self.match(Event(event))
         self.found = np.zeros(2 * self.found.size, np.int64)
         self._make_room(self.size)
@@ -400,23 +400,23 @@ class _Reader:
     def _make_room(self, size: int) -> None:
         """Have arrays for an event of so many bytes."""
         self.size = size
-        entries = (fk.RAW_WIDTH + fk.FIELD_WIDTH // 2) * size + fk.PENDING_ROOM
+        entries = (fs.RAW_WIDTH + fs.FIELD_WIDTH // 2) * size + fs.PENDING_ROOM
         self.entries = np.zeros(entries, np.int64)
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
-        joint = np.zeros(fk.JOINT_PLAN + len(self.held), np.int64)
-        joint[fk.JOINT_FRESH] = self.fresh.context.ctypes.data
+        joint = np.zeros(fs.JOINT_PLAN + len(self.held), np.int64)
+        joint[fs.JOINT_FRESH] = self.fresh.context.ctypes.data
         # Slots of what is fresh by those of the first plan; one is always there and has no name.
         plans = [segment.plan.whole for segment in self.segments[:1]]
         self.slots = np.zeros(sum(k.section(p, k.SLOT_TURNED).size for p in plans), np.int64)
-        joint[fk.JOINT_KNOWN] = 1
+        joint[fs.JOINT_KNOWN] = 1
         arrays = {
-            fk.JOINT_ENTRIES: self.entries, fk.JOINT_OUT: self.found, fk.JOINT_SLOTS: self.slots
+            fs.JOINT_ENTRIES: self.entries, fs.JOINT_OUT: self.found, fs.JOINT_SLOTS: self.slots
         }  # fmt: skip
         for name, array in arrays.items():
             joint[name : name + 2] = array.ctypes.data, array.size
         self.alone = joint.copy()
-        joint[fk.JOINT_PLANS] = len(self.held)
-        joint[fk.JOINT_PLAN :] = [arrays.context.ctypes.data for _, arrays in self.held]
+        joint[fs.JOINT_PLANS] = len(self.held)
+        joint[fs.JOINT_PLAN :] = [arrays.context.ctypes.data for _, arrays in self.held]
         self.joint = joint
         self.view = joint.data  # which gives Python's integers at once
 

@@ -99,9 +99,7 @@ def _open(shard: Shard) -> Opened:
     segment = Segment(range(len(ids)), loaded.plan)
     if shard.hidden:
         gone = pc.is_in(ids, pa.array(shard.hidden, ids.type))
-        segment.removed[:-1] = gone.to_numpy(zero_copy_only=False)
-        segment.removals = int(segment.removed[:-1].sum())
-        segment.removed[-1] = segment.removals > 0
+        segment.remove_all(gone.to_numpy(zero_copy_only=False))
     return Opened(segment, ids)
 
 
