@@ -32,8 +32,8 @@ from tidings.matching.workload import WORKLOADS, Record
 
 STOCKS: Final = Path(__file__).parents[2] / "shared" / "data" / "padres-stockquotes"
 REPEAT_S: Final = 0.5  # what one repeat may take
-BATCH_S: Final = 4.0  # and one batch
-SOME_ROWS: Final = 1_024
+BATCH_S: Final = 8.0  # and one batch
+SOME_ROWS: Final = 4_096  # by which that is estimated
 BUILDING_S: Final = 8.0  # after which an index is not built once more
 RULES: Final = 1_000  # rules that are evaluated one by one, at most
 CHECKED: Final = 2_000  # subscriptions that an answer is checked against, at most

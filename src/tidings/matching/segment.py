@@ -258,11 +258,12 @@ class Segment:
         stretched = held.view[k.STRETCHED]
         if stretched:
             settled = self._settled
-            stretches = held.stretches[: 2 * stretched].tolist()
-            for at in range(0, len(stretches), 2):
-                number, count = stretches[at], stretches[at + 1]
+            stretches = iter(held.stretches[: 2 * stretched].tolist())
+            for number, count in zip(stretches, stretches, strict=True):
                 kept, gone = settled[number] if number >= 0 else self._settle(-1 - number)
-                ids += kept[: count - bisect_left(gone, count) if gone else count]
+                if gone:
+                    count -= bisect_left(gone, count)
+                ids += kept[:count]
         return ids
 
     def is_as_found(self, held: Arrays) -> bool:
