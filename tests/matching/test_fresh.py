@@ -274,6 +274,26 @@ def test_what_is_replaced_is_found_once_at_every_moment(kept: str) -> None:
     assert not wrong
 
 
+def test_an_event_during_which_one_is_replaced_is_matched_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = Table({n: f"y > -{n}" for n in range(100)})
+    table.add("fresh", "z = 1")
+    (segment,) = table._parts.segments
+    found, calls = segment.found, 0
+
+    def replacing(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 1:  # the kernel has seen the old one, and the list no longer has it
+            table.replace(5, "y > 0")
+        return found(*arguments)
+
+    monkeypatch.setattr(segment, "found", replacing)
+    assert sorted(table.match({"y": 5}), key=int) == list(range(100))
+    assert calls == 2
+
+
 def test_removing_leaves_room_and_no_trace() -> None:
     """Arrays do not grow for ever where as many go as come."""
     table = Table()

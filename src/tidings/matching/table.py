@@ -151,7 +151,7 @@ class Table:
             if fresh.numbers or len(segments) > 1:
                 reader = self._local.reader
                 if reader is None or reader.parts is not parts or reader.folds != len(fresh.folded):
-                    reader = self._local.reader = _Reader(parts)
+                    reader = self._local.reader = _Reader(parts, self._lock)
                 found = reader.match(event)
                 if self._parts is parts and reader.folds == len(fresh.folded):
                     return found
@@ -331,8 +331,9 @@ _is_plain: Final = PLAIN_TYPES.issuperset
 class _Reader:
     """Segments and what is fresh, asked by one call, in one thread."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, lock: threading.RLock) -> None:
         self.parts = parts
+        self.lock = lock
         self.segments, self.fresh = parts
         self.folds = len(self.fresh.folded)  # when there are more, another is needed
         self.folded = {**self.fresh.folded}
@@ -363,8 +364,10 @@ class _Reader:
             found = arrays.view[k.FOUND]
             if found or arrays.view[k.STRETCHED]:
                 more = segment.found(arrays, found)
-                if not segment.is_as_found(arrays):  # what was replaced would be missing
-                    return self.match(event)
+                if arrays.view[k.STRETCHED] and not segment.is_as_found(arrays):
+                    # What was replaced would be missing. Once more, while nothing changes.
+                    with self.lock:
+                        return self.match(event)
                 ids = ids + more if ids else more
         fresh, asks = self.view[fs.JOINT_FOUND], self.view[fs.JOINT_ASKS]
         if fresh or asks:
