@@ -40,7 +40,7 @@ bench: $(READY)  ## measure
 	@$(RUN) -m benchmarks.matching
 	@$(RUN) -m benchmarks.matching --growth --subscriptions 1000000
 	@$(RUN) -m benchmarks.matching --updates
-	@$(RUN) -m benchmarks.matching --paper --subscriptions 1000000
+	@$(RUN) -m benchmarks.matching --paper
 	@$(RUN) -m benchmarks.dialects
 	@$(RUN) -m benchmarks.simulation
 	@$(RUN) -m benchmarks.spark --subscriptions 100000 --events 100000 --rule-events 200000

@@ -427,3 +427,22 @@ def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
     table.wait()
     assert table._parts.segments
     assert sorted(table.match({"x": 250})) == list(range(250))
+
+
+def test_what_is_fresh_is_compiled_also_where_most_of_it_goes_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_module, "FRESH", 50)
+    table = Table()
+    for n in range(400):
+        table.add(n, f"x > {n}")
+        if n % 4:
+            table.remove(n)
+    table.wait()
+    assert table._parts.segments
+    assert sorted(table.match({"x": 9})) == [0, 4, 8]
+    table.compact()
+    for n in range(400, 500):
+        table.add(n, f"x > {n}")
+    table.wait()
+    assert len(table._parts.segments[-1]) > 50

@@ -78,6 +78,7 @@ class Table:
         self._compiling: threading.Thread | None = None
         self._changed: set[Id] = set()  # since the compiling began
         self._least = 0  # that must be fresh, after compiling has failed
+        self._next_look = 0  # whether to compile, after so many changes
         self._compiled: tuple[Fresh, int, Segment] | None = None  # what was fresh, for a batch
         segments = (self._segment(self._predicates),) if self._predicates else ()
         self._parts = Parts(segments, Fresh())
@@ -231,8 +232,9 @@ class Table:
 
     def _compile_if_due(self) -> None:
         segments, fresh = self._parts
-        if fresh.changes % SELDOM or self._compiling is not None:
+        if fresh.changes < self._next_look or self._compiling is not None:
             return
+        self._next_look = fresh.changes + SELDOM
         count = len(fresh.numbers)
         largest = max(map(len, segments), default=0)
         if count < max(FRESH, largest // GROWTH, self._least):
@@ -285,6 +287,7 @@ class Table:
             with self._lock:
                 if self._compiling is None:  # none has begun since
                     self._parts = Parts((self._segment(self._predicates),), Fresh())
+                    self._next_look = 0
                     return
 
     # Files
