@@ -227,6 +227,17 @@ def test_more_questions_than_subscriptions_are_asked() -> None:
     assert sorted(table.match({"x": 200, "name": "0"})) == [0, 2]
 
 
+def test_questions_that_nobody_asks_any_more_are_forgotten() -> None:
+    table = Table()
+    for n in range(3_000):
+        table.add(n, f"name matches '^{n}$'")
+        if n >= 10:
+            table.remove(n - 10)
+    assert len(table._parts.fresh.questions) < 1_000
+    assert table.match({"name": "2995"}) == [2995]
+    assert table.match({"name": "7"}) == []
+
+
 def test_ready_lists_of_ids_follow_removals() -> None:
     random = np.random.default_rng(3)
     table = Table({f"s{n}": f"x {'<' if n % 2 else '>'} {n}" for n in range(600)})

@@ -143,14 +143,14 @@ class Fresh:
         held = np.zeros(fk.USED, np.int64)
         fk.measure_held(self.context, leave, held)
         other = Fresh(held, size, filters)
-        fk.hold_others(other.context, self.context, leave)
+        questions = np.full(len(self.questions), -1, np.int64)
+        fk.hold_others(other.context, self.context, leave, questions)
+        other.questions = self.questions.kept(questions)
         other.ids[: len(order)] = self.ids[order]
         other.predicates = [self.predicates[number] for number in order]
         other.numbers = {id: number for number, id in enumerate(other.ids[: len(order)])}
         other.folded = dict(self.folded)
         other.changes = self.changes + 1
-        if other.used[fk.USED_ASKED]:
-            other.questions = self.questions
         return other
 
     def found(self, found: int, asks: int, event: dict[str, Any], out: Array) -> list[Id]:

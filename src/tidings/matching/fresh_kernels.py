@@ -1020,11 +1020,13 @@ def texts_of_test(records, record, test):
 
 
 @njit(cache=True)
-def hold_others(context, old, dropped):
+def hold_others(context, old, dropped, questions):
     """Take over what another context holds, but for the subscriptions that are dropped.
 
-    The cells are cut anew, by the constants that there are. Numbers are given in order.
+    The cells are cut anew, by the constants that there are. Numbers are given in order, those of
+    questions too: of each that was, -1 at first, the new one is put down if it is kept.
     """
+    asked = np.int64(0)
     used = longs_at(context, HELD_USED)
     records = longs_at(context, HELD_RECORDS)
     owners = longs_at(context, HELD_OWNERS)
@@ -1055,6 +1057,12 @@ def hold_others(context, old, dropped):
             records[place + RECORD_OWNER] = new
             records[place + RECORD_FILED] = -1
             records[place + RECORD_STAMP] = 0
+            question = records[place + RECORD_QUESTION]
+            if question >= 0:
+                if questions[question] < 0:
+                    questions[question] = asked
+                    asked += 1
+                records[place + RECORD_QUESTION] = questions[question]
             for i in range(records[place + RECORD_TESTS]):
                 test = place + RECORD_HEAD + TEST_WIDTH * i
                 word = records[test]

@@ -35,6 +35,15 @@ class Questions:
             number = self._later[asked] = len(self._checks) - 1
         return number
 
+    def kept(self, numbers: Array) -> Questions:
+        """Those that came later and have a number in an array, under it; not those below zero."""
+        others = Questions()
+        order = {int(numbers[old]): asked for asked, old in self._later.items()}
+        for number in sorted(number for number in order if number >= 0):
+            others._checks.append(self._checks[self._later[order[number]]])
+            others._later[order[number]] = number
+        return others
+
     def check(self, question: int) -> Check:
         """The function that answers a question about an event."""
         check = self._checks[question]
