@@ -1,6 +1,7 @@
 """What is fresh: found like what is compiled, over the whole language, through every change."""
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -319,18 +320,80 @@ def test_removing_leaves_room_and_no_trace() -> None:
     assert sorted(table.match({f"a{n}": 1e9 for n in range(1000)} | {"b": "p19995"})) == [19_995]
 
 
-def test_without_room_nothing_is_added_and_the_larger_one_has_it() -> None:
+def test_without_room_nothing_is_filed_and_the_larger_one_has_it() -> None:
     fresh = Fresh()
     wide = parse(" or ".join(f"(a{n} > {n} and b{n} prefix 'x{n}')" for n in range(2_000)))
-    assert not fresh.add("wide", wide)
-    assert len(fresh) == 0
-    larger = fresh.larger(wide)
-    assert larger.add("wide", wide)
+    fresh.add("narrow", parse("a = 1"))
+    fresh.add("wide", wide)
+    fresh.add("folded", parse("a iprefix 'B'"))
+    assert not fresh.file()
+    assert len(fresh.waiting) == 2
+    assert not fresh.add("wide", wide)  # which would have to be filed before
+    larger = fresh.larger()
+    assert larger.file()
+    assert not larger.waiting
+    assert larger.held().keys() == {"narrow", "wide", "folded"}
+    assert larger.larger(wide).add("wide", wide)
     table = Table()
     table.add("wide", wide)
     assert table.match({"a7": 8, "b7": "x7-"}) == ["wide"]
     assert table.match({"a7": 7, "b7": "x7-"}) == []
     assert table.match({f"a{n}": 9999 for n in range(2_000)} | {"b3": "x3"}) == ["wide"]
+
+
+def test_what_is_removed_before_it_is_filed_is_not_found() -> None:
+    table = Table({"a": "x = 1"})
+    for n in range(10):
+        table.add(n, "x = 1" if n % 2 else "x imatches 'a.'")
+    for n in range(0, 10, 3):
+        table.remove(n)
+    table.add(3, "x = 'AB'")
+    table.replace(5, "x = 'Ab'")
+    assert set(table.match({"x": 1})) == {"a", 1, 7}
+    assert set(table.match({"x": "Ab"})) == {2, 4, 5, 8}
+
+
+@pytest.mark.parametrize("ids", [int, str, lambda n: n << 60, lambda n: n if n % 2 else str(n)])
+def test_ids_of_any_kind_come_back(ids: Callable[[int], Id]) -> None:
+    table = Table({ids(n): f"x > {n}" for n in range(20)})
+    for n in range(20, 40):
+        table.add(ids(n), f"x > {n}")
+    table.remove(ids(3))
+    found = table.match({"x": 30})
+    assert found != []
+    assert {(type(id), id) for id in found} == {(type(ids(n)), ids(n)) for n in range(30) if n != 3}
+    for n in range(20):  # those of a kind only
+        table.remove(ids(2 * n)) if ids(2 * n) in table else None
+    table.compact()
+    table.add(ids(41), "x > 1")
+    assert set(table.match({"x": 8})) == {ids(n) for n in (1, 5, 7, 41)}
+
+
+BARE = [
+    f"x {operator} {value}"
+    for operator in ("<", "<=", ">", ">=")
+    for value in (-1.5, 0, 1, 2**53, 2**53 + 1, 2**63 - 1, "'a'", "'abcdefgh'", "'abcdefghi'", "''")
+] + ["x between 0 and 1", "x between 'a' and 'abcdefgh'", "x between 'abcdefgh' and 'abcdefghz'"]
+VALUES: list[Any] = [
+    -2, -1.5, -0.0, 0, 0.5, 1, True, 2**53, 2**53 + 1, 2**53 + 2, 2**63, 1e300, float("inf"),
+    "", "a", "a\0", "ab", "abcdefg", "abcdefgh", "abcdefgh\0", "abcdefghi", "é", None,
+]  # fmt: skip
+
+
+def test_bare_comparisons_mean_the_same() -> None:
+    """A single comparison is found by a key of the value; where that is not all, it is compared."""
+    table = Table()
+    predicates = dict(enumerate(BARE))
+    for id, text in predicates.items():
+        table.add(id, text)
+    for value in [*VALUES, [1, "a"], ["abcdefgh", 2**53 + 1, 0], [True, "b"], []]:
+        for event in ({"x": value}, {"x": value, "y": 1}):
+            expected = [id for id, text in predicates.items() if parse(text).matches(event)]
+            assert sorted(table.match(event)) == expected, value  # type: ignore[type-var]
+        if value == 0.5:  # the others go on as before
+            for id in range(0, len(BARE), 4):
+                table.remove(id)
+                del predicates[id]
 
 
 def test_attributes_that_share_a_chain_find_each_subscription_once() -> None:

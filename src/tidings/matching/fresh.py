@@ -5,6 +5,9 @@ goes to them in MessagePack, as an event does, and is held with its constants as
 under an equality, under bytes of a text, or else under the presence of an attribute. What they
 cannot test, Python is asked about here.
 
+What is added waits, and whoever matches next files it: all that came meanwhile at once, and in the
+memory that is near to a processor that will read it.
+
 Where the room ends, `larger` makes another, in which those removed are left out.
 """
 
@@ -21,7 +24,7 @@ from tidings.language.expression import conjoin
 from tidings.language.predicate import Predicate
 from tidings.matching import fresh_kernels as fk
 from tidings.matching import kernels as k
-from tidings.matching.contract import Id
+from tidings.matching.contract import Id, all_integers
 from tidings.matching.plan import FOLDED, derived_name, filters_of
 from tidings.matching.questions import Questions
 from tidings.matching.segment import ids_at
@@ -32,6 +35,9 @@ LEAST: Final = 256  # subscriptions that there is room for at first
 USUAL: Final = 128  # bytes that the filters of one take in MessagePack
 LINE: Final = 64  # bytes
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
+MOST: Final = 1 << 63
+MOST_WAITING: Final = 256  # subscriptions that wait to be filed
+NEVER: Final = msgspec.msgpack.encode([])  # no filters
 NOTHING: Final = np.zeros(0, np.int64)
 NONE: Final = np.zeros(fk.USED, np.int64)
 _ASKED: Final = frozenset({"ilike", "matches", "imatches", "holds"})
@@ -47,6 +53,7 @@ class Fresh:
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
         self.changes = 0
+        self.waiting: list[bytes] = []  # the last predicates, which are to be filed
         self.questions = Questions()
         self._arrays = {
             name: _zeros(length, np.dtype(np.uint8 if name == fk.HELD_TEXTS else np.int64))
@@ -54,8 +61,9 @@ class Fresh:
         }
         self.used = self._arrays[fk.HELD_USED]
         self.used[fk.USED_SLOTS] = 1  # which is always present
-        self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK, fk.SLOT_SINGLE]] = -1
+        self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK]] = -1
         self.ids = np.empty(self.room, object)
+        self._integers = self._arrays[fk.HELD_IDS].data  # the same, as long as all are integers
         self.context = np.zeros(fk.HELD_CONTEXT, np.int64)
         for name, array in self._arrays.items():
             self.context[name : name + 2] = array.ctypes.data, array.size
@@ -73,30 +81,54 @@ class Fresh:
 
         At the same moment the one elsewhere goes that has these marks. False if there is no room.
         """
-        predicates = self.predicates
-        number = len(predicates)
-        if number == self.ids.size:
+        number = len(self.predicates)
+        plain = _plainly(predicate) if marks is NOTHING and id not in self.numbers else None
+        at_once = plain is None or len(self.waiting) == MOST_WAITING
+        if number == self.ids.size or (at_once and not self.file()):
             return False
-        predicates.append(predicate)
-        self.ids[number] = id
-        held = fk.SPECIAL
-        if marks is NOTHING and id not in self.numbers:
-            data = _plainly(predicate)
-            if data is not None:
-                held = fk.hold_plain(self.context, data)
-        if held == fk.SPECIAL:
+        if plain is not None:
+            self.waiting.append(plain)
+        else:
             data, questions = self._encoded(predicate)
-            held = fk.hold(self.context, data, questions, self.numbers.get(id, -1), marks)
-        if held == fk.NO_ROOM:
-            del predicates[-1]
-            return False
+            if not fk.hold(self.context, data, questions, self.numbers.get(id, -1), marks):
+                return False
+        self.predicates.append(predicate)
+        self.ids[number] = id
+        if type(id) is int and -MOST <= id < MOST:
+            self._integers[number] = id
+        else:
+            self.used[fk.USED_NAMED] = True
         self.numbers[id] = number
         self.changes += 1
         return True
 
-    def larger(self, predicate: Predicate) -> Fresh:
-        """Another one with what is held, and with room for this too."""
-        return self.without((), len(self._encoded(predicate)[0]), len(filters_of(predicate)[0]))
+    def file(self) -> bool:
+        """File what waits; False if there is no room."""
+        waiting = self.waiting
+        data = b"".join(waiting)
+        at, is_room = 0, True
+        while is_room and at < len(data):
+            at, why = fk.hold_all(self.context, data, at)
+            is_room = why != fk.NO_ROOM
+            if why == fk.SPECIAL:
+                number = int(self.used[fk.USED_OWNERS])
+                encoded, questions = self._encoded(self.predicates[number])
+                is_room = fk.hold(self.context, encoded, questions, -1, NOTHING)
+                at += len(waiting[number - len(self.predicates)])
+        left = len(self.predicates) - int(self.used[fk.USED_OWNERS])
+        del waiting[: len(waiting) - left]
+        return is_room
+
+    def larger(self, predicate: Predicate | None = None) -> Fresh:
+        """Another one with what is held, and with room for this too, and for what waits longest."""
+        size = sum(map(len, self.waiting))
+        filters = 0
+        first = self.predicates[-len(self.waiting)] if self.waiting else None
+        for coming in (first, predicate):
+            if coming is not None:
+                size += len(self._encoded(coming)[0])
+                filters += len(filters_of(coming)[0])
+        return self.without((), size, filters)
 
     def _encoded(self, predicate: Predicate) -> tuple[bytes, Array]:
         """The filters for the kernels, and for each the question that is left, if there is any."""
@@ -122,10 +154,15 @@ class Fresh:
 
     def remove(self, id: Id) -> bool:
         """Remove a subscription, if it is here."""
-        number = self.numbers.pop(id, None)
+        number = self.numbers.get(id)
         if number is None:
             return False
-        fk.let_go(self.context, number)
+        waits = number - len(self.predicates) + len(self.waiting)
+        if waits >= 0:
+            self.waiting[waits] = NEVER
+        else:
+            fk.let_go(self.context, number)
+        del self.numbers[id]
         self.changes += 1
         return True
 
@@ -140,13 +177,21 @@ class Fresh:
         order = sorted(kept.values())
         leave = np.ones(len(self.predicates), bool)
         leave[order] = False
+        filed = len(self.predicates) - len(self.waiting)
+        waits = [data for data, gone in zip(self.waiting, leave[filed:], strict=True) if not gone]
         held = np.zeros(fk.USED, np.int64)
         fk.measure_held(self.context, leave, held)
+        held[fk.USED_OWNERS] += len(waits)
         other = Fresh(held, size, filters)
         questions = np.full(len(self.questions), -1, np.int64)
         fk.hold_others(other.context, self.context, leave, questions)
         other.questions = self.questions.kept(questions)
+        other.waiting = waits
         other.ids[: len(order)] = self.ids[order]
+        if not self.used[fk.USED_NAMED] or all_integers(kept):
+            other._arrays[fk.HELD_IDS][: len(order)] = self._arrays[fk.HELD_IDS][order]
+        else:
+            other.used[fk.USED_NAMED] = True
         other.predicates = [self.predicates[number] for number in order]
         other.numbers = {id: number for number, id in enumerate(other.ids[: len(order)])}
         other.folded = dict(self.folded)
@@ -210,6 +255,7 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_BLOCKS: many * (whole_blocks + 2 * fk.SOME_SLOTS) + few * first_blocks,
         fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
         fk.HELD_TEXTS: int(twice[fk.USED_TEXTS]) + 2 * size + 64,
+        fk.HELD_IDS: owners,
     }
 
 

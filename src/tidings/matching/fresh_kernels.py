@@ -59,33 +59,34 @@ from tidings.matching.kernels import (
 # What is left is tested. Slot 0 is always present.
 (
     HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_BUCKETS,
-    HELD_KEYS, HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_CONTEXT,
-) = range(0, 26, 2)  # fmt: skip
-# How much of each is used, the number of the event, and how many filters leave a question.
+    HELD_KEYS, HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_IDS, HELD_CONTEXT,
+) = range(0, 28, 2)  # fmt: skip
+# How much of each is used, the number of the event, how many filters leave a question, how long the
+# longest list of bare filters is, and whether some id is not an integer of 64 bit.
 (
     USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_LISTS, USED_BLOCKS, USED_OWNERS,
-    USED_EPOCH, USED_ASKED, USED_LEFT,
-) = range(10)  # fmt: skip
+    USED_EPOCH, USED_ASKED, USED_LONGEST, USED_NAMED, USED_LEFT,
+) = range(12)  # fmt: skip
 USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
 # Of a slot, what is looked at first in one line of the memory: of the event at hand whether it is
 # present, in which cell, and where its entries are; the first bytes of its name and how long that
 # is; in which ways filters are filed under it, and where its list is. Then how long that is and its
-# room; how many filters list and blocks hold; a bit for each sort of grams; its blocks, those of
-# filters with a single test apart; how many filters ask for it besides; where its name is; a bit
-# for each byte, but for its two highest bits, with which a gram begins.
+# room; how many filters list and blocks hold; a bit for each sort of grams; its blocks; the list of
+# its bare filters and how long that is; how many filters ask for it besides; where its name is; a
+# bit for each byte, but for its two highest bits, with which a gram begins.
 (
     SLOT_STAMP, SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END,
     SLOT_NAME_BYTES, SLOT_NAME_SIZE, SLOT_WAYS, SLOT_LIST,
     SLOT_LISTED, SLOT_ROOM, SLOT_FILED, SLOT_GRAMS,
-    SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_SINGLE, SLOT_LAST_SINGLE,
+    SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_BARE, SLOT_BARES,
     SLOT_ASKED, SLOT_NAME, SLOT_GRAM_BYTES,
 ) = range(19)  # fmt: skip
 SLOT_WIDTH: Final = 24  # whole lines
-BY_LIST, BY_KEY, BY_GRAM, IN_CELLS = 1, 2, 4, 8
+BY_LIST, BY_KEY, BY_GRAM, IN_CELLS, BY_BARE = 1, 2, 4, 8, 16
 # A record: its subscription, below zero when removed; whether Python is asked, and whether the
 # subscription may be met twice; its place in a block, or -1, or below that its place in a list
-# (-2 - place); how many tests; its whole length; the question, and the last event that asked it. A
-# test: a word, and two bounds of two numbers.
+# (-2 - 2 * place, and one less if it is bare); how many tests; its whole length; the question, and
+# the last event that asked it. A test: a word, and two bounds of two numbers.
 (
     RECORD_OWNER, RECORD_FLAGS, RECORD_FILED, RECORD_TESTS, RECORD_LENGTH, RECORD_QUESTION,
     RECORD_STAMP, RECORD_HEAD,
@@ -98,11 +99,16 @@ KEY_BITS: Final = 1 << 16  # by which most keys are told to be none without a lo
 # A node: its record, the next, the slot of the equality (chains are shared), and another slot that
 # has to be present, which may be 0.
 NODE_RECORD, NODE_NEXT, NODE_KEY, NODE_SLOT, NODE_WIDTH = range(5)
-# What is in a list: the subscription, below zero when removed; the record, below zero (-1 - place)
-# where the test beside it is all that is to be tested; another slot that has to be present; a test.
+# What is in a list: the subscription, below zero when removed; the record; another slot that has to
+# be present; a test.
 ITEM_OWNER, ITEM_RECORD, ITEM_SLOT, ITEM_TEST = range(4)
 ITEM_WIDTH: Final = ITEM_TEST + TEST_WIDTH
 LEAST_LISTED, MOST_LISTED = 4, 64  # that there is room for at first, and after which blocks begin
+# A bare filter is a comparison of one number or text and nothing else: twice the subscription, one
+# more for texts, and from which key to which values satisfy it. Removed, it has no such keys. There
+# is room for the next power of two.
+BARE_OWNER, BARE_LOW, BARE_HIGH, BARE_WIDTH = range(4)
+LEAST_KEY, MOST_KEY = -(1 << 63), (1 << 63) - 1
 # A gram: up to three bytes with which a text begins, ends, or which it contains.
 GRAM_FIRST, GRAM_LAST, GRAM_WITHIN = range(3)
 MOST_GRAM: Final = 3
@@ -264,8 +270,6 @@ def slot_named(context, data, begin, end, folded):
         slots[base + SLOT_NAME_BYTES] = name_bytes(texts, first, last)
         slots[base + SLOT_BLOCK] = -1
         slots[base + SLOT_LAST_BLOCK] = -1
-        slots[base + SLOT_SINGLE] = -1
-        slots[base + SLOT_LAST_SINGLE] = -1
         slots[base + SLOT_CELL] = ABSENT_CELL
     return slot
 
@@ -283,7 +287,9 @@ def has_room(context, size, filters):
         and used[USED_TEXTS] + 2 * size + 64 <= context[HELD_TEXTS + 1]
         and used[USED_RECORDS] + 4 * size + 64 <= context[HELD_RECORDS + 1]
         and NODE_WIDTH * (used[USED_NODES] + size) <= context[HELD_NODES + 1]
-        and used[USED_LISTS] + ITEM_WIDTH * MOST_LISTED * filters <= context[HELD_LISTS + 1]
+        and used[USED_LISTS]
+        + max(ITEM_WIDTH * MOST_LISTED * filters, 2 * BARE_WIDTH * used[USED_LONGEST])
+        <= context[HELD_LISTS + 1]
         and used[USED_BLOCKS] + 2 * block * filters <= context[HELD_BLOCKS + 1]
         and OWNER_WIDTH * (used[USED_OWNERS] + 1) <= context[HELD_OWNERS + 1]
     )
@@ -624,7 +630,8 @@ def file_record(context, record):
             place = record + records[listed + 1] + 2 * i
             file_key(context, key_of(records, texts, listed, place), record, key, slot)
     elif primary >= 0:
-        file_in_list(context, primary, record)
+        if not file_bare(context, primary, record):
+            file_in_list(context, primary, record)
     else:
         file_in_block(context, 0, record)
     longs_at(context, HELD_USED)[USED_ASKED] += records[record + RECORD_FLAGS] & ASKS
@@ -701,6 +708,77 @@ def rarest_gram(records, texts, buckets, test):
 
 
 @njit(cache=True)
+def number_key(high):
+    """A double as a whole number in the order of doubles; what is no number lies outside."""
+    bits = bits_of(high + 0.0)
+    return bits if bits >= 0 else bits ^ np.int64(MOST_KEY)
+
+
+@njit(cache=True)
+def bare_keys(records, texts, test):
+    """Whether keys tell which values satisfy a test, and from which to which.
+
+    But for numbers with a remainder, and texts that have one of these two keys.
+    """
+    word = records[test]
+    kind = word >> RAW_KIND
+    low, high = np.int64(LEAST_KEY), np.int64(MOST_KEY)
+    if kind == NUMBER_IN and word >> RAW_TYPES & 15 == INTEGER | REAL:
+        first, last = (
+            double_of(np.uint64(records[test + 1])),
+            double_of(np.uint64(records[test + 3])),
+        )
+        if first == first and last == last:
+            low = number_key(first) + (records[test + 2] > 0)
+            high = number_key(last) - (records[test + 4] < 0)
+            return True, low, high
+    elif kind == TEXT_BETWEEN:
+        if word & RAW_OPEN_LOW == 0:
+            low = first_bytes(texts, records[test + 1], records[test + 2])
+        if word & RAW_OPEN_HIGH == 0:
+            high = first_bytes(texts, records[test + 3], records[test + 4])
+        return True, low, high
+    return False, low, high
+
+
+@njit(cache=True)
+def file_bare(context, test, record):
+    """Put a record to the bare filters of the slot of a test, if it is one."""
+    used = longs_at(context, HELD_USED)
+    slots = longs_at(context, HELD_SLOTS)
+    records = longs_at(context, HELD_RECORDS)
+    lists = longs_at(context, HELD_LISTS)
+    owners = longs_at(context, HELD_OWNERS)
+    if records[record + RECORD_TESTS] != 1 or records[record + RECORD_FLAGS] != 0:
+        return False
+    is_bare, low, high = bare_keys(records, bytes_at(context, HELD_TEXTS), test)
+    if not is_bare:
+        return False
+    word = records[test]
+    base = SLOT_WIDTH * (word & RAW_SLOT)
+    count = slots[base + SLOT_BARES]
+    if count & (count - 1) == 0 and (count >= LEAST_LISTED or count == 0):
+        place = slots[base + SLOT_BARE]
+        made = used[USED_LISTS]
+        used[USED_LISTS] += BARE_WIDTH * max(2 * count, LEAST_LISTED)
+        for item in range(0, BARE_WIDTH * count, BARE_WIDTH):
+            copy(lists, place + item, BARE_WIDTH, lists, made + item)
+            moved = owners[OWNER_WIDTH * (lists[made + item] >> 1) + OWNER_RECORD]
+            records[moved + RECORD_FILED] = -3 - 2 * (made + item)
+        slots[base + SLOT_BARE] = made
+    item = slots[base + SLOT_BARE] + BARE_WIDTH * count
+    lists[item + BARE_OWNER] = records[record + RECORD_OWNER] << 1 | (word >> RAW_TYPES & TEXT != 0)
+    lists[item + BARE_LOW] = low
+    lists[item + BARE_HIGH] = high
+    records[record + RECORD_FILED] = -3 - 2 * item
+    slots[base + SLOT_BARES] = count + 1
+    slots[base + SLOT_FILED] += 1
+    slots[base + SLOT_WAYS] |= BY_BARE
+    used[USED_LONGEST] = max(used[USED_LONGEST], count + 1)
+    return True
+
+
+@njit(cache=True)
 def file_in_list(context, test, record):
     """Put a record to the list of the slot of a test, or where that grows long all to blocks."""
     used = longs_at(context, HELD_USED)
@@ -711,7 +789,7 @@ def file_in_list(context, test, record):
     base = SLOT_WIDTH * slot
     count = slots[base + SLOT_LISTED]
     place = slots[base + SLOT_LIST]
-    if slots[base + SLOT_BLOCK] >= 0 or slots[base + SLOT_SINGLE] >= 0:
+    if slots[base + SLOT_BLOCK] >= 0:
         file_in_block(context, slot, record)
         return
     if count == MOST_LISTED:
@@ -719,8 +797,7 @@ def file_in_list(context, test, record):
         slots[base + SLOT_FILED] = 0
         for item in range(place, place + ITEM_WIDTH * count, ITEM_WIDTH):
             if lists[item + ITEM_OWNER] >= 0:
-                held = lists[item + ITEM_RECORD]
-                file_in_block(context, slot, held if held >= 0 else -1 - held)
+                file_in_block(context, slot, lists[item + ITEM_RECORD])
         file_in_block(context, slot, record)
         return
     if count == slots[base + SLOT_ROOM]:
@@ -730,29 +807,25 @@ def file_in_list(context, test, record):
         copy(lists, place, ITEM_WIDTH * count, lists, made)
         for item in range(made, made + ITEM_WIDTH * count, ITEM_WIDTH):
             if lists[item + ITEM_OWNER] >= 0:
-                held = lists[item + ITEM_RECORD]
-                records[(held if held >= 0 else -1 - held) + RECORD_FILED] = -2 - item
+                records[lists[item + ITEM_RECORD] + RECORD_FILED] = -2 - 2 * item
         slots[base + SLOT_LIST] = place = made
         slots[base + SLOT_ROOM] = room
     item = place + ITEM_WIDTH * count
     kind = records[test] >> RAW_KIND
-    flags = records[record + RECORD_FLAGS]
-    bare = records[record + RECORD_TESTS] == 1 and flags == 0
     lists[item + ITEM_OWNER] = records[record + RECORD_OWNER]
-    lists[item + ITEM_RECORD] = -1 - record if bare else record
+    lists[item + ITEM_RECORD] = record
     lists[item + ITEM_SLOT] = rare_slot(records, slots, record, test)
     copy(records, test, TEST_WIDTH, lists, item + ITEM_TEST)
     if kind == TEXT_AMONG or kind == NUMBER_AMONG:  # noqa: SIM109
         # The values are with the record; here it is only asked whether there is one.
         lists[item + ITEM_TEST] = EXISTS << RAW_KIND | 15 << RAW_TYPES | slot
-        lists[item + ITEM_RECORD] = record
     elif kind == TEXT_BETWEEN:  # the bound that is none says how the other one begins
         texts = bytes_at(context, HELD_TEXTS)
         if records[test] & RAW_OPEN_LOW:
             lists[item + ITEM_TEST + 1] = first_bytes(texts, records[test + 3], records[test + 4])
         elif records[test] & RAW_OPEN_HIGH:
             lists[item + ITEM_TEST + 3] = first_bytes(texts, records[test + 1], records[test + 2])
-    records[record + RECORD_FILED] = -2 - item
+    records[record + RECORD_FILED] = -2 - 2 * item
     slots[base + SLOT_LISTED] = count + 1
     slots[base + SLOT_FILED] += 1
     slots[base + SLOT_WAYS] |= BY_LIST
@@ -844,12 +917,10 @@ def file_in_block(context, slot, record):
     texts = bytes_at(context, HELD_TEXTS)
     base = SLOT_WIDTH * slot
     slots[base + SLOT_WAYS] |= BY_LIST
-    single = slot > 0 and records[record + RECORD_TESTS] == 1
-    first_place = base + (SLOT_SINGLE if single else SLOT_BLOCK)
-    block = slots[first_place + 1]
+    block = slots[base + SLOT_LAST_BLOCK]
     if block < 0 or blocks[block + BLOCK_COUNT] == BLOCK_HELD:
         few = block < 0 and used[USED_SLOTS] > SOME_SLOTS
-        capacity = 1 if single else FEW_SLOTS if few else MANY_SLOTS
+        capacity = FEW_SLOTS if few else MANY_SLOTS
         made = used[USED_BLOCKS]
         used[USED_BLOCKS] += block_length(capacity)
         blocks[made + BLOCK_NEXT] = -1
@@ -858,10 +929,10 @@ def file_in_block(context, slot, record):
         blocks[made + BLOCK_SLOTS] = 0
         blocks[made + BLOCK_CAPACITY] = capacity
         if block < 0:
-            slots[first_place] = made
+            slots[base + SLOT_BLOCK] = made
         else:
             blocks[block + BLOCK_NEXT] = made
-        slots[first_place + 1] = made
+        slots[base + SLOT_LAST_BLOCK] = made
         block = made
         if slot:
             block_slot(blocks, block, slot)  # which is looked at first
@@ -889,17 +960,9 @@ def file_in_block(context, slot, record):
 
 
 @njit(cache=True)
-def hold(context, data, questions, instead, removed):
-    """Add a subscription by its filters in MessagePack; its number, or `NO_ROOM`.
-
-    Where there are questions, each filter has one that is left to Python, or -1. What the
-    subscription stands for goes at the same moment: the
-    one here with the number `instead`, if that is not below zero, and the one elsewhere of which
-    the marks are at the addresses `removed` (see `Segment.marks`).
-    """
-    _, filters, at = head(data, 0)
-    if not has_room(context, len(data), filters):
-        return NO_ROOM
+def put_down(context, data, at, questions):
+    """Hold the filters of a subscription that begin at a place, for which there is room."""
+    _, filters, at = head(data, at)
     used = longs_at(context, HELD_USED)
     owners = longs_at(context, HELD_OWNERS)
     owner = used[USED_OWNERS]
@@ -913,6 +976,20 @@ def hold(context, data, questions, instead, removed):
         question = questions[i] if questions.size else np.int64(-1)
         at = hold_filter(context, data, at, owner, question, filters > 1)
         file_record(context, record)
+
+
+@njit(cache=True)
+def hold(context, data, questions, instead, removed):
+    """Add a subscription by its filters in MessagePack; whether there was room.
+
+    Each filter has a question that is left to Python, or -1. What the subscription stands for goes
+    at the same moment: the one here with the number `instead`, if that is not below zero, and the
+    one elsewhere of which the marks are at the addresses `removed` (see `Segment.marks`).
+    """
+    _, filters, _ = head(data, 0)
+    if not has_room(context, len(data), filters):
+        return False
+    put_down(context, data, 0, questions)
     if instead >= 0:
         let_go(context, instead)
     if removed.size:
@@ -920,13 +997,34 @@ def hold(context, data, questions, instead, removed):
             carray(pointer_to(removed[i]), (1,), np.uint8)[0] |= removed[i + 1]
         for i in range(6, 8):
             carray(pointer_to(removed[i]), (1,), np.int64)[0] += 1
-    return owner
+    return True
 
 
 @njit(cache=True)
-def is_special(data):
-    """Whether filters in MessagePack ignore case, ask Python or have a pattern that may be long."""
-    _, filters, at = head(data, 0)
+def hold_all(context, data, at):
+    """Add subscriptions that follow each other, from a place on; where it ends, and why.
+
+    That is `NO_ROOM`, or `SPECIAL` where filters ignore case, ask Python or have a pattern that may
+    be long, or 0 at the end.
+    """
+    nothing = np.empty(0, np.int64)
+    while at < len(data):
+        special, end = look_over(data, at)
+        _, filters, _ = head(data, at)
+        if special:
+            return at, SPECIAL
+        if not has_room(context, end - at, filters):
+            return at, NO_ROOM
+        put_down(context, data, at, nothing)
+        at = end
+    return at, 0
+
+
+@njit(cache=True)
+def look_over(data, at):
+    """Whether the filters that begin at a place are special, and where they end."""
+    special = False
+    _, filters, at = head(data, at)
     for _ in range(filters):
         _, count, at = head(data, at)
         for _ in range(count):
@@ -934,24 +1032,14 @@ def is_special(data):
             _, size, name = head(data, at)
             _, width, operator = head(data, name + size)
             letter, ignoring = operator_of(data, operator, operator + width)
-            if ignoring or letter == 109 or letter == 104:  # matches, holds
-                return True
             _, length, type_at = head(data, operator + width)
             _, _, at = head(data, type_at + length)
             after = after_value(data, at)
-            if letter == 108 and after - at > LONGEST_LIKE:  # like
-                return True
+            asks = letter == 109 or letter == 104  # matches, holds
+            if ignoring or asks or (letter == 108 and after - at > LONGEST_LIKE):  # like
+                special = True
             at = after
-    return False
-
-
-@njit(cache=True)
-def hold_plain(context, data):
-    """The same where nothing is replaced, in a call that costs less; or `SPECIAL`."""
-    if is_special(data):
-        return SPECIAL
-    nothing = np.empty(0, np.int64)
-    return hold(context, data, nothing, np.int64(-1), nothing)
+    return special, at
 
 
 @njit(cache=True)
@@ -967,7 +1055,12 @@ def let_go(context, owner):
         used[USED_ASKED] -= records[record + RECORD_FLAGS] & ASKS
         filed = records[record + RECORD_FILED]
         if filed < -1:
-            longs_at(context, HELD_LISTS)[-2 - filed + ITEM_OWNER] = -1
+            lists = longs_at(context, HELD_LISTS)
+            item = (-2 - filed) >> 1
+            if filed & 1:
+                lists[item + BARE_LOW], lists[item + BARE_HIGH] = MOST_KEY, LEAST_KEY
+            else:
+                lists[item + ITEM_OWNER] = -1
         elif filed >= 0:
             number = filed % BLOCK_HELD
             live = filed // BLOCK_HELD + BLOCK_LIVE + (number >> 6)

@@ -19,6 +19,10 @@ from tidings.matching.fresh_kernels import (
     ABSENT_CELL,
     ANY_CELL,
     ASKS,
+    BARE_HIGH,
+    BARE_LOW,
+    BARE_OWNER,
+    BARE_WIDTH,
     BLOCK_HEAD,
     BLOCK_LIVE,
     BLOCK_NEXT,
@@ -29,6 +33,7 @@ from tidings.matching.fresh_kernels import (
     BUCKET_COUNT,
     BUCKET_FIRST,
     BUCKET_WIDTH,
+    BY_BARE,
     BY_GRAM,
     BY_KEY,
     BY_LIST,
@@ -38,6 +43,7 @@ from tidings.matching.fresh_kernels import (
     HELD_BUCKETS,
     HELD_CONTEXT,
     HELD_CUTS,
+    HELD_IDS,
     HELD_KEYS,
     HELD_LISTS,
     HELD_NAMES,
@@ -61,6 +67,7 @@ from tidings.matching.fresh_kernels import (
     NODE_SLOT,
     NODE_WIDTH,
     OTHER_CELL,
+    OWNER_RECORD,
     OWNER_STAMP,
     OWNER_WIDTH,
     RAW_KIND,
@@ -77,6 +84,8 @@ from tidings.matching.fresh_kernels import (
     RECORD_QUESTION,
     RECORD_STAMP,
     RECORD_TESTS,
+    SLOT_BARE,
+    SLOT_BARES,
     SLOT_BLOCK,
     SLOT_CELL,
     SLOT_ENTRY,
@@ -87,7 +96,6 @@ from tidings.matching.fresh_kernels import (
     SLOT_LISTED,
     SLOT_NAME,
     SLOT_NAME_SIZE,
-    SLOT_SINGLE,
     SLOT_STAMP,
     SLOT_WAYS,
     SLOT_WIDTH,
@@ -98,6 +106,7 @@ from tidings.matching.fresh_kernels import (
     USED_ASKED,
     USED_EPOCH,
     USED_LEFT,
+    USED_NAMED,
     USED_OWNERS,
     USED_SLOTS,
     after_value,
@@ -111,6 +120,7 @@ from tidings.matching.fresh_kernels import (
     hash_truth,
     longs_at,
     number_cell,
+    number_key,
     raw_number,
     text_cell,
 )
@@ -125,12 +135,14 @@ from tidings.matching.kernels import (
     FOUND,
     INTEGER,
     KIND,
+    LIMIT,
     NAME_BEGIN,
     NAME_FIRST,
     NAME_TABLE,
     NUMBER,
     NUMBER_IN,
     NUMBER_NOT,
+    OUT,
     READ,
     REAL,
     SCRATCH,
@@ -174,16 +186,20 @@ FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
 # what is found may be met again.
 PENDING, PENDING_WIDTH = 64, 3
 PENDING_ROOM: Final = 1 + PENDING * PENDING_WIDTH
-AT_ONCE: Final = 16  # that are brought near
+LINE: Final = 8  # numbers
+AT_ONCE: Final = 16  # lines that are brought near
 NO_ROOM_OUT: Final = -2
 # What a call gets: where the context of what is fresh is, room for entries, room for what is found;
 # for each slot of the first plan that of the same name here, for how many of these it is known, and
-# how many have none there; what was found and is to be asked, and where the contexts of so many
-# plans are.
+# how many have none there; what was found and is to be asked; room for all ids that are found, if
+# those of the plans are integers, and how many these are, or -1; and of so many plans where the
+# context is, and where the ids are by number, or 0 where the numbers are the ids.
 (
     JOINT_FRESH, JOINT_ENTRIES, JOINT_ENTRIES_SIZE, JOINT_OUT, JOINT_OUT_SIZE, JOINT_SLOTS,
-    JOINT_SLOTS_SIZE, JOINT_KNOWN, JOINT_OTHERS, JOINT_FOUND, JOINT_ASKS, JOINT_PLANS, JOINT_PLAN,
-) = range(13)  # fmt: skip
+    JOINT_SLOTS_SIZE, JOINT_KNOWN, JOINT_OTHERS, JOINT_FOUND, JOINT_ASKS, JOINT_IDS, JOINT_IDS_SIZE,
+    JOINT_GATHERED, JOINT_PLANS, JOINT_PLAN,
+) = range(16)  # fmt: skip
+JOINT_STEP: Final = 2
 
 
 @njit(cache=True, inline="always")
@@ -526,6 +542,11 @@ def raw_keys(context, data, entries, last):
             behind = place + ITEM_WIDTH * min(slots[base + SLOT_LISTED], AT_ONCE)
             for item in range(place, behind, ITEM_WIDTH):
                 prefetch(lists, item)
+        if ways & BY_BARE:
+            place = slots[base + SLOT_BARE]
+            behind = place + min(BARE_WIDTH * slots[base + SLOT_BARES], LINE * AT_ONCE)
+            for line in range(place, behind, LINE):
+                prefetch(lists, line)
         hashed = np.int64(-1)
         if ways & BY_KEY:
             if entries[at + 1] == TEXT:
@@ -665,10 +686,51 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
         if not holds or slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch:
             continue
         record = lists[item + ITEM_RECORD]
-        if record < 0:
-            out[found] = owner
-            found += 1
-        else:
+        found, asks = check_fresh(
+            record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
+        )
+    return found, asks
+
+
+@njit(cache=True)
+def visit_bares(slot, context, entries, data, epoch, out, found, asks):
+    """Go through the bare filters of a slot: the key of the value tells nearly always."""
+    slots = longs_at(context, HELD_SLOTS)
+    lists = longs_at(context, HELD_LISTS)
+    records = longs_at(context, HELD_RECORDS)
+    owners = longs_at(context, HELD_OWNERS)
+    texts = bytes_at(context, HELD_TEXTS)
+    base = SLOT_WIDTH * slot
+    entry = slots[base + SLOT_ENTRY]
+    kind = entries[entry + 1]
+    is_one = slots[base + SLOT_ENTRY_END] == entry + RAW_WIDTH
+    begin = slots[base + SLOT_BARE]
+    end = begin + BARE_WIDTH * slots[base + SLOT_BARES]
+    if is_one and kind & (INTEGER | REAL) and entries[entry + 3] == 0:
+        key = number_key(double_of(np.uint64(entries[entry + 2])))
+        for item in range(np.uint64(begin), np.uint64(end), np.uint64(BARE_WIDTH)):
+            owner = lists[item]
+            out[found] = owner >> 1  # which counts only if it holds: that needs no guess
+            inside = (lists[item + np.uint64(BARE_LOW)] <= key) & (
+                key <= lists[item + np.uint64(BARE_HIGH)]
+            )
+            found += inside & (owner & 1 == 0)
+        return found, asks
+    if is_one and kind == BOOLEAN:
+        return found, asks
+    key = first_bytes(data, entries[entry + 3], entries[entry + 4]) if kind == TEXT else np.int64(0)
+    for item in range(begin, end, BARE_WIDTH):
+        owner = lists[item + BARE_OWNER]
+        low, high = lists[item + BARE_LOW], lists[item + BARE_HIGH]
+        if is_one and kind == TEXT:
+            if owner & 1 == 0 or key < low or key > high:
+                continue
+            if key != low and key != high:
+                out[found] = owner >> 1
+                found += 1
+                continue
+        if low <= high:
+            record = owners[OWNER_WIDTH * (owner >> 1) + OWNER_RECORD]
             found, asks = check_fresh(
                 record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
             )
@@ -811,13 +873,12 @@ def match_fresh(joint, data):
             following = slots[SLOT_WIDTH * entries[at + RAW_WIDTH] + SLOT_BLOCK]
             if following >= 0:
                 bring_rows(following, slots, blocks)
+        if ways & BY_BARE and at == slots[base + SLOT_ENTRY]:
+            found, asks = visit_bares(slot, context, entries, data, epoch, out, found, asks)
         if ways & BY_LIST and at == slots[base + SLOT_ENTRY]:
             found, asks = visit_list(slot, context, entries, data, epoch, out, found, asks)
             found, asks = visit_blocks(
                 slots[base + SLOT_BLOCK], context, entries, data, epoch, out, found, asks
-            )
-            found, asks = visit_blocks(
-                slots[base + SLOT_SINGLE], context, entries, data, epoch, out, found, asks
             )
         if ways & BY_KEY and entries[at + RAW_KEY] >= 0:
             twice = slots[base + SLOT_CELL] == ANY_CELL
@@ -844,6 +905,36 @@ def forget_cells(slots, entries, last):
 
 
 @njit(cache=True)
+def gather(joint, context, fresh):
+    """Put the ids together that plans have found, but for stretches, and those of what is fresh."""
+    ids = longs_at(joint, JOINT_IDS)
+    put = np.int64(0)
+    for i in range(joint[JOINT_PLANS]):
+        at = JOINT_PLAN + JOINT_STEP * i
+        plan = carray(pointer_to(joint[at]), (CONTEXT,), np.int64)
+        found = plan[FOUND]
+        numbers = numbers_at(plan, OUT)
+        if joint[at + 1] == 0:
+            for j in range(found):
+                ids[put + j] = numbers[j]
+        else:
+            named = carray(pointer_to(joint[at + 1]), (plan[LIMIT],), np.int64)
+            for j in range(min(found, AT_ONCE)):
+                prefetch(named, numbers[j])
+            for j in range(found):
+                prefetch(named, numbers[min(j + AT_ONCE, found - 1)])
+                ids[put + j] = named[numbers[j]]
+        put += found
+    named = longs_at(context, HELD_IDS)
+    numbers_found = longs_at(joint, JOINT_OUT)
+    for j in range(fresh):
+        prefetch(named, numbers_found[j])
+    for j in range(fresh):
+        ids[put + j] = named[numbers_found[j]]
+    return put + fresh
+
+
+@njit(cache=True)
 def match_jointly(joint, data):
     """One event against plans and what is fresh: how many are found and to be asked about.
 
@@ -857,7 +948,7 @@ def match_jointly(joint, data):
         return np.int64(NO_ROOM_OUT)
     total = np.int64(0)
     for i in range(joint[JOINT_PLANS]):
-        plan = carray(pointer_to(joint[JOINT_PLAN + i]), (CONTEXT,), np.int64)
+        plan = carray(pointer_to(joint[JOINT_PLAN + JOINT_STEP * i]), (CONTEXT,), np.int64)
         found = match_encoded(plan, data)
         if found < 0:
             return np.int64(-1)
@@ -866,4 +957,7 @@ def match_jointly(joint, data):
     found, asks = match_fresh(joint, data)
     joint[JOINT_FOUND] = found
     joint[JOINT_ASKS] = asks
+    joint[JOINT_GATHERED] = -1
+    if asks == 0 and joint[JOINT_IDS_SIZE] and not used[USED_NAMED]:
+        joint[JOINT_GATHERED] = gather(joint, context, found)
     return total + found + asks if found >= 0 else np.int64(-1)

@@ -120,6 +120,14 @@ class Segment:
             return None
         return number
 
+    def prepare(self) -> None:
+        """Make what the first match and the first removal need otherwise."""
+        if self.ids:
+            self.number_of(self.ids[0])
+            self._settled_at(0)
+            if not self.counted:
+                self.id_objects()
+
     def remove(self, id: Id) -> bool:
         """Mark a subscription as removed, if it is here and is not."""
         number = self.number_of(id)
@@ -255,6 +263,11 @@ class Segment:
     def found(self, held: Arrays, count: int) -> list[Id]:
         """The ids of what the kernel found, perhaps without what was removed since then."""
         ids = self.ids_of(held.out[:count])
+        self.stretch(held, ids)
+        return ids
+
+    def stretch(self, held: Arrays, ids: list[Id]) -> None:
+        """Put the ids of stretches to those of what else the kernel found."""
         stretched = held.view[k.STRETCHED]
         if stretched:
             settled = self._settled
@@ -264,7 +277,6 @@ class Segment:
                 if gone:
                     count -= bisect_left(gone, count)
                 ids += kept[:count]
-        return ids
 
     def is_as_found(self, held: Arrays) -> bool:
         """Whether nothing was removed since the kernel began."""
@@ -295,10 +307,15 @@ class Segment:
         """The ids with these numbers."""
         if self.counted:
             return numbers.tolist()  # type: ignore[no-any-return]
-        objects = self._objects
-        if objects is None:
-            objects = self._objects = np.fromiter(self.ids, object, len(self.ids))
-        return ids_at(objects, numbers)
+        return ids_at(self.id_objects(), numbers)
+
+    def id_objects(self) -> Array:
+        """The ids by number, as integers of 64 bit if all are, else as Python's objects."""
+        held = self._objects
+        if held is None:
+            kind = np.int64 if all_integers(self.ids) else object
+            held = self._objects = np.fromiter(self.ids, kind, len(self.ids))
+        return held
 
     def arrays(self, size: int) -> Arrays:
         """This thread's arrays, with room for an event of so many bytes."""
@@ -437,7 +454,7 @@ class Segment:
 
 
 def ids_at(ids: Array, numbers: Array) -> list[Id]:
-    """The ids, an array of objects, with these numbers.
+    """The ids, an array of them, with these numbers.
 
     Few at a time: for more NumPy lets go of the GIL to get memory, and a thread that does so with
     every event keeps others from ever getting it.

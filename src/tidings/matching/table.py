@@ -132,12 +132,16 @@ class Table:
                     return
             self._add(id, compiled, NOTHING)
 
+    def _file(self) -> None:
+        """File what was added since an event was matched last."""
+        with self._lock:
+            while not self._parts.fresh.file():
+                self._parts = self._parts._replace(fresh=self._parts.fresh.larger())
+
     def _add(self, id: Id, predicate: Predicate, marks: Array) -> None:
         """Make a subscription fresh, and what it stands for go, at the same moment."""
-        parts = self._parts
-        if not parts.fresh.add(id, predicate, marks):
-            parts = self._parts = parts._replace(fresh=parts.fresh.larger(predicate))
-            parts.fresh.add(id, predicate, marks)
+        while not self._parts.fresh.add(id, predicate, marks):
+            self._parts = self._parts._replace(fresh=self._parts.fresh.larger(predicate))
         self._compile_if_due()
 
     # Matching
@@ -149,6 +153,9 @@ class Table:
         while True:
             parts = self._parts
             segments, fresh = parts
+            if fresh.waiting:
+                self._file()
+                continue
             if fresh.numbers or len(segments) > 1:
                 reader = self._local.reader
                 if reader is None or reader.parts is not parts or reader.folds != len(fresh.folded):
@@ -260,6 +267,7 @@ class Table:
                 current.update((id, self._predicates[id]) for id in segment.held())
         try:
             new = self._segment(current)
+            new.prepare()
         except BaseException:
             with self._lock:  # all stays as it is, and is tried again when there is more
                 self._compiling = None
@@ -344,6 +352,7 @@ class _Reader:
             self.folded.update(segment.plan.folded)
         self.asking = any(segment.plan.questions for segment in self.segments)
         self.found = np.zeros(self.fresh.room, np.int64)
+        self.ids = np.zeros(sum(len(s.ids) for s in self.segments) + self.fresh.room, np.int64)
         self._make_room(1024)
 
     def match(self, event: dict[str, Any]) -> list[Id]:
@@ -363,19 +372,31 @@ class _Reader:
         if count < 0:
             return self._again(count, event)
         ids: list[Id] = []
+        gathered = self.view[fs.JOINT_GATHERED]
+        if gathered >= 0:
+            ids = self.ids[:gathered].tolist()
+            for segment, arrays in self.held:
+                if arrays.view[k.STRETCHED]:
+                    segment.stretch(arrays, ids)
+                    if not segment.is_as_found(arrays):
+                        return self._anew(event)
+            return ids
         for segment, arrays in self.held:
             found = arrays.view[k.FOUND]
             if found or arrays.view[k.STRETCHED]:
                 more = segment.found(arrays, found)
                 if arrays.view[k.STRETCHED] and not segment.is_as_found(arrays):
-                    # What was replaced would be missing. Once more, while nothing changes.
-                    with self.lock:
-                        return self.match(event)
+                    return self._anew(event)
                 ids = ids + more if ids else more
         fresh, asks = self.view[fs.JOINT_FOUND], self.view[fs.JOINT_ASKS]
         if fresh or asks:
             ids += self.fresh.found(fresh, asks, event, self.found)
         return ids
+
+    def _anew(self, event: dict[str, Any]) -> list[Id]:
+        """Match once more, while nothing changes: what was replaced would be missing."""
+        with self.lock:
+            return self.match(event)
 
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
         """The same where Python is asked."""
@@ -409,7 +430,7 @@ class _Reader:
         entries = (fs.RAW_WIDTH + fs.FIELD_WIDTH // 2) * size + fs.PENDING_ROOM
         self.entries = np.zeros(entries, np.int64)
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
-        joint = np.zeros(fs.JOINT_PLAN + len(self.held), np.int64)
+        joint = np.zeros(fs.JOINT_PLAN + fs.JOINT_STEP * len(self.held), np.int64)
         joint[fs.JOINT_FRESH] = self.fresh.context.ctypes.data
         # Slots of what is fresh by those of the first plan; one is always there and has no name.
         plans = [segment.plan.whole for segment in self.segments[:1]]
@@ -422,7 +443,12 @@ class _Reader:
             joint[name : name + 2] = array.ctypes.data, array.size
         self.alone = joint.copy()
         joint[fs.JOINT_PLANS] = len(self.held)
-        joint[fs.JOINT_PLAN :] = [arrays.context.ctypes.data for _, arrays in self.held]
+        joint[fs.JOINT_PLAN :: fs.JOINT_STEP] = [a.context.ctypes.data for _, a in self.held]
+        named = [np.zeros(0) if s.counted else s.id_objects() for s in self.segments]
+        if all(ids.dtype != object for ids in named):
+            joint[fs.JOINT_IDS : fs.JOINT_IDS_SIZE + 1] = self.ids.ctypes.data, self.ids.size
+            addresses = [ids.ctypes.data if ids.size else 0 for ids in named]
+            joint[fs.JOINT_PLAN + 1 :: fs.JOINT_STEP] = addresses
         self.joint = joint
         self.view = joint.data  # which gives Python's integers at once
 
