@@ -61,6 +61,7 @@ class Fresh:
         }
         self.used = self._arrays[fk.HELD_USED]
         self.used[fk.USED_SLOTS] = 1  # which is always present
+        self.used[fk.USED_CHAINS] = _chains(self.room)
         self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK]] = -1
         self.ids = np.empty(self.room, object)
         self._integers = self._arrays[fk.HELD_IDS].data  # the same, as long as all are integers
@@ -248,8 +249,7 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_SLOTS: fk.SLOT_WIDTH * slots,
         fk.HELD_CUTS: fk.CUTS * slots,
         fk.HELD_RECORDS: int(twice[fk.USED_RECORDS]) + 4 * size + 64,
-        fk.HELD_NODES: fk.NODE_WIDTH * (int(twice[fk.USED_NODES]) + size),
-        fk.HELD_BUCKETS: fk.BUCKET_WIDTH * _power(2 * owners),
+        fk.HELD_NODES: fk.NODE_WIDTH * (_chains(owners) + int(twice[fk.USED_NODES]) + size),
         fk.HELD_KEYS: fk.KEY_BITS // 64,
         fk.HELD_LISTS: fk.ITEM_WIDTH * items,
         fk.HELD_BLOCKS: many * (whole_blocks + 2 * fk.SOME_SLOTS) + few * first_blocks,
@@ -257,6 +257,11 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_TEXTS: int(twice[fk.USED_TEXTS]) + 2 * size + 64,
         fk.HELD_IDS: owners,
     }
+
+
+def _chains(owners: int) -> int:
+    """How many chains there are for so many subscriptions."""
+    return _power(2 * owners)
 
 
 def _zeros(length: int, dtype: np.dtype[Any]) -> Array:

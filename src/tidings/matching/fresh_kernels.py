@@ -58,15 +58,16 @@ from tidings.matching.kernels import (
 # values of some attributes eight words tell which of these an event with such a value may satisfy.
 # What is left is tested. Slot 0 is always present.
 (
-    HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_BUCKETS,
-    HELD_KEYS, HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_IDS, HELD_CONTEXT,
-) = range(0, 28, 2)  # fmt: skip
+    HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_KEYS,
+    HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_IDS, HELD_CONTEXT,
+) = range(0, 26, 2)  # fmt: skip
 # How much of each is used, the number of the event, how many filters leave a question, how long the
-# longest list of bare filters is, and whether some id is not an integer of 64 bit.
+# longest list of bare filters is, whether some id is not an integer of 64 bit, and how many chains
+# there are, a power of two.
 (
     USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_LISTS, USED_BLOCKS, USED_OWNERS,
-    USED_EPOCH, USED_ASKED, USED_LONGEST, USED_NAMED, USED_LEFT,
-) = range(12)  # fmt: skip
+    USED_EPOCH, USED_ASKED, USED_LONGEST, USED_NAMED, USED_CHAINS, USED_LEFT,
+) = range(13)  # fmt: skip
 USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
 # Of a slot, what is looked at first in one line of the memory: of the event at hand whether it is
 # present, in which cell, and where its entries are; the first bytes of its name and how long that
@@ -94,11 +95,14 @@ BY_LIST, BY_KEY, BY_GRAM, IN_CELLS, BY_BARE = 1, 2, 4, 8, 16
 ASKS, TWICE = 1, 2
 TEST_WIDTH: Final = 5
 OWNER_RECORD, OWNER_RECORDS, OWNER_STAMP, OWNER_WIDTH = range(4)
-BUCKET_FIRST, BUCKET_LAST, BUCKET_COUNT, BUCKET_WIDTH = range(4)
-KEY_BITS: Final = 1 << 16  # by which most keys are told to be none without a look at their bucket
-# A node: its record, the next, the slot of the equality (chains are shared), and another slot that
-# has to be present, which may be 0.
-NODE_RECORD, NODE_NEXT, NODE_KEY, NODE_SLOT, NODE_WIDTH = range(5)
+KEY_BITS: Final = 1 << 16  # by which most keys are told to be none without a look at their chain
+# A node: the hash and the slot of what it is filed under (chains are shared), its record, another
+# slot that has to be present, which may be 0, and the place of the next, or 0. The first of each
+# chain comes before all others, and the count of its chain is beside the place of the next.
+NODE_KEY, NODE_RECORD, NODE_SLOT, NODE_NEXT, NODE_WIDTH = range(5)
+NODE_HASH: Final = 32
+NODE_COUNT: Final = 40
+NODE_PLACE: Final = (1 << NODE_COUNT) - 1
 # What is in a list: the subscription, below zero when removed; the record; another slot that has to
 # be present; a test.
 ITEM_OWNER, ITEM_RECORD, ITEM_SLOT, ITEM_TEST = range(4)
@@ -109,9 +113,9 @@ LEAST_LISTED, MOST_LISTED = 4, 64  # that there is room for at first, and after 
 # is room for the next power of two.
 BARE_OWNER, BARE_LOW, BARE_HIGH, BARE_WIDTH = range(4)
 LEAST_KEY, MOST_KEY = -(1 << 63), (1 << 63) - 1
-# A gram: up to three bytes with which a text begins, ends, or which it contains.
+# A gram: up to four bytes with which a text begins, ends, or which it contains.
 GRAM_FIRST, GRAM_LAST, GRAM_WITHIN = range(3)
-MOST_GRAM: Final = 3
+MOST_GRAM: Final = 4
 # A block: the next; how many records; how many slots, and for how many there is room; eight words
 # that tell which records are not removed. Then the records, the slots, and for each of these rows.
 # All of them begin with a line of the memory.
@@ -286,7 +290,7 @@ def has_room(context, size, filters):
         and 2 * slots <= names
         and used[USED_TEXTS] + 2 * size + 64 <= context[HELD_TEXTS + 1]
         and used[USED_RECORDS] + 4 * size + 64 <= context[HELD_RECORDS + 1]
-        and NODE_WIDTH * (used[USED_NODES] + size) <= context[HELD_NODES + 1]
+        and NODE_WIDTH * (used[USED_CHAINS] + used[USED_NODES] + size) <= context[HELD_NODES + 1]
         and used[USED_LISTS]
         + max(ITEM_WIDTH * MOST_LISTED * filters, 2 * BARE_WIDTH * used[USED_LONGEST])
         <= context[HELD_LISTS + 1]
@@ -554,36 +558,44 @@ def is_equality(records, test):
 
 @njit(cache=True)
 def file_key(context, hashed, record, key, slot):
-    """Put a record to the end of a chain, with its slot and another that has to be present."""
+    """Put a record to a chain, with its slot and another that has to be present."""
     used = longs_at(context, HELD_USED)
     nodes = longs_at(context, HELD_NODES)
-    buckets = longs_at(context, HELD_BUCKETS)
     keys = longs_at(context, HELD_KEYS)
     keys[(hashed & (KEY_BITS - 1)) >> 6] |= np.int64(1) << (hashed & 63)
-    bucket = hashed & (buckets.size // BUCKET_WIDTH - 1)
-    node = used[USED_NODES]
-    used[USED_NODES] = node + 1
-    nodes[NODE_WIDTH * node + NODE_RECORD] = record
-    nodes[NODE_WIDTH * node + NODE_NEXT] = -1
-    nodes[NODE_WIDTH * node + NODE_KEY] = key
-    nodes[NODE_WIDTH * node + NODE_SLOT] = slot
-    base = BUCKET_WIDTH * bucket
-    if buckets[base + BUCKET_COUNT]:
-        nodes[NODE_WIDTH * buckets[base + BUCKET_LAST] + NODE_NEXT] = node
-    else:
-        buckets[base + BUCKET_FIRST] = node
-    buckets[base + BUCKET_LAST] = node
-    buckets[base + BUCKET_COUNT] += 1
+    first = chain_of(used, hashed)
+    node = first
+    if nodes[first + NODE_NEXT]:
+        node = NODE_WIDTH * (used[USED_CHAINS] + used[USED_NODES])
+        used[USED_NODES] += 1
+        nodes[node + NODE_NEXT] = nodes[first + NODE_NEXT] & NODE_PLACE
+        nodes[first + NODE_NEXT] += node - nodes[node + NODE_NEXT]
+    nodes[first + NODE_NEXT] += np.int64(1) << NODE_COUNT
+    nodes[node + NODE_KEY] = hashed << NODE_HASH | key
+    nodes[node + NODE_RECORD] = record
+    nodes[node + NODE_SLOT] = slot
+
+
+@njit(cache=True, inline="always")
+def chain_of(used, hashed):
+    """The place of the first node of a chain."""
+    return NODE_WIDTH * (hashed & (used[USED_CHAINS] - 1))
+
+
+@njit(cache=True)
+def chain_length(used, nodes, hashed):
+    """How many nodes a chain has."""
+    return nodes[chain_of(used, hashed) + NODE_NEXT] >> NODE_COUNT
 
 
 @njit(cache=True)
 def file_record(context, record):
     """File a filter under the rarest of its equalities so far, or else in a block."""
+    used = longs_at(context, HELD_USED)
     slots = longs_at(context, HELD_SLOTS)
     records = longs_at(context, HELD_RECORDS)
-    buckets = longs_at(context, HELD_BUCKETS)
+    nodes = longs_at(context, HELD_NODES)
     texts = bytes_at(context, HELD_TEXTS)
-    mask = buckets.size // BUCKET_WIDTH - 1
     best = listed = primary = -1
     best_hash = fewest = gram_bit = gram_begins = np.int64(0)
     first = record + RECORD_HEAD
@@ -593,7 +605,7 @@ def file_record(context, record):
         kind = word >> RAW_KIND
         if is_equality(records, test):
             hashed = key_of(records, texts, test, test + 1)
-            count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
+            count = chain_length(used, nodes, hashed)
             if kind == BOOLEAN_IS:
                 count += BOOLEAN_CHAIN
             if best < 0 or gram_bit or count < fewest:
@@ -602,8 +614,8 @@ def file_record(context, record):
             if (kind == TEXT_AMONG or kind == NUMBER_AMONG) and records[test + 2] <= MOST_KEYS:  # noqa: SIM109
                 listed = test
             elif is_grammed(kind):
-                hashed, bit, begins = rarest_gram(records, texts, buckets, test)
-                count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
+                hashed, bit, begins = rarest_gram(records, texts, used, nodes, test)
+                count = chain_length(used, nodes, hashed)
                 if bit and (best < 0 or (gram_bit and count < fewest)):
                     best, best_hash, fewest, gram_bit = test, hashed, count, bit
                     gram_begins = begins
@@ -634,13 +646,13 @@ def file_record(context, record):
             file_in_list(context, primary, record)
     else:
         file_in_block(context, 0, record)
-    longs_at(context, HELD_USED)[USED_ASKED] += records[record + RECORD_FLAGS] & ASKS
+    used[USED_ASKED] += records[record + RECORD_FLAGS] & ASKS
 
 
 @njit(cache=True)
 def hash_gram(slot, sort, gram, length):
     """A hash of some bytes that a text of a slot begins with, ends with or contains."""
-    value = np.uint64(gram | length << 24 | (sort + 1) << 28) * np.uint64(0x9E3779B97F4A7C15)
+    value = np.uint64(gram | length << 32 | (sort + 1) << 36) * np.uint64(0x9E3779B97F4A7C15)
     value ^= np.uint64(slot) * np.uint64(0xC2B2AE3D27D4EB4F)
     value ^= value >> np.uint64(29)
     value *= np.uint64(0xBF58476D1CE4E5B9)
@@ -649,12 +661,14 @@ def hash_gram(slot, sort, gram, length):
 
 @njit(cache=True)
 def gram_at(data, at, length):
-    """Up to three bytes as a number."""
+    """Up to four bytes as a number."""
     gram = np.int64(data[at])
     if length > 1:
         gram = gram << 8 | np.int64(data[at + 1])
     if length > 2:
         gram = gram << 8 | np.int64(data[at + 2])
+    if length > 3:
+        gram = gram << 8 | np.int64(data[at + 3])
     return gram
 
 
@@ -676,12 +690,11 @@ def literal_run(texts, at, end):
 
 
 @njit(cache=True)
-def rarest_gram(records, texts, buckets, test):
+def rarest_gram(records, texts, used, nodes, test):
     """Of the grams of a test the hash of the rarest, the bit of its sort, and its first byte.
 
     The bit is 0 if there is none.
     """
-    mask = buckets.size // BUCKET_WIDTH - 1
     word = records[test]
     kind = word >> RAW_KIND
     begin, end = records[test + 1], records[test + 2]
@@ -700,7 +713,7 @@ def rarest_gram(records, texts, buckets, test):
         elif kind == TEXT_PREFIX or kind == TEXT_SUFFIX:  # noqa: SIM109
             continue
         hashed = hash_gram(word & RAW_SLOT, sort, gram_at(texts, at, length), length)
-        count = buckets[BUCKET_WIDTH * (hashed & mask) + BUCKET_COUNT]
+        count = chain_length(used, nodes, hashed)
         if best < 0 or count < fewest:
             best, fewest, begins = hashed, count, np.int64(texts[at])
             bit = np.int64(1) << (MOST_GRAM * sort + length - 1)

@@ -30,9 +30,6 @@ from tidings.matching.fresh_kernels import (
     BLOCK_SLOTS,
     BLOCK_STEP,
     BLOCK_WORDS,
-    BUCKET_COUNT,
-    BUCKET_FIRST,
-    BUCKET_WIDTH,
     BY_BARE,
     BY_GRAM,
     BY_KEY,
@@ -40,7 +37,6 @@ from tidings.matching.fresh_kernels import (
     GRAM_FIRST,
     GRAM_LAST,
     HELD_BLOCKS,
-    HELD_BUCKETS,
     HELD_CONTEXT,
     HELD_CUTS,
     HELD_IDS,
@@ -61,11 +57,12 @@ from tidings.matching.fresh_kernels import (
     ITEM_WIDTH,
     KEY_BITS,
     MOST_GRAM,
+    NODE_HASH,
     NODE_KEY,
     NODE_NEXT,
+    NODE_PLACE,
     NODE_RECORD,
     NODE_SLOT,
-    NODE_WIDTH,
     OTHER_CELL,
     OWNER_RECORD,
     OWNER_STAMP,
@@ -113,6 +110,7 @@ from tidings.matching.fresh_kernels import (
     bits_of,
     block_rows,
     bytes_at,
+    chain_of,
     find_slot,
     gram_at,
     hash_gram,
@@ -182,8 +180,8 @@ RAW_WIDTH: Final = 6
 # What is noted of a field before its values are entries: two numbers a byte are enough, as a name
 # and a value take two bytes at least.
 FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
-# Chains that are to be visited: how many, and of each its slot, where its bucket is, and whether
-# what is found may be met again.
+# Chains that are to be visited: how many, and of each what is looked for, where its first node is,
+# and whether what is found may be met again.
 PENDING, PENDING_WIDTH = 64, 3
 PENDING_ROOM: Final = 1 + PENDING * PENDING_WIDTH
 LINE: Final = 8  # numbers
@@ -768,65 +766,54 @@ def note_grams(slot, begin, end, context, data, entries, pending, found, asks, e
 @njit(cache=True, inline="always")
 def note_chain(context, slot, hashed, twice, pending):
     """Note a chain to be visited, and have it brought near; whether there is no room for more."""
-    buckets = longs_at(context, HELD_BUCKETS)
-    place = BUCKET_WIDTH * (hashed & (buckets.size // BUCKET_WIDTH - 1))
-    prefetch(buckets, place)
+    place = chain_of(longs_at(context, HELD_USED), hashed)
+    prefetch(longs_at(context, HELD_NODES), place)
     at = 1 + PENDING_WIDTH * pending[0]
-    pending[at] = slot
+    pending[at] = hashed << NODE_HASH | slot
     pending[at + 1] = place
     pending[at + 2] = twice
     pending[0] += 1
     return pending[0] == PENDING
 
 
+@njit(cache=True, inline="always")
+def is_met(nodes, node, key, slots, epoch):
+    """Whether a node is filed under a key; most such ask for an attribute that is absent."""
+    if nodes[node + NODE_KEY] != key:
+        return False
+    return slots[SLOT_WIDTH * nodes[node + NODE_SLOT] + SLOT_STAMP] == epoch
+
+
 @njit(cache=True)
 def visit_pending(pending, context, entries, data, epoch, out, found, asks):
-    """Visit the chains noted. Step by step for all: each step reads what the last brought near."""
-    buckets = longs_at(context, HELD_BUCKETS)
-    nodes = longs_at(context, HELD_NODES)
-    records = longs_at(context, HELD_RECORDS)
-    end = 1 + PENDING_WIDTH * pending[0]
-    for at in range(1, end, PENDING_WIDTH):
-        place = pending[at + 1]
-        node = -1
-        if buckets[place + BUCKET_COUNT]:
-            node = NODE_WIDTH * buckets[place + BUCKET_FIRST]
-            prefetch(nodes, node)
-        pending[at + 1] = node
-    for at in range(1, end, PENDING_WIDTH):
-        node = pending[at + 1]
-        if node >= 0:
-            record = nodes[node + NODE_RECORD]
-            prefetch(records, record)
-            prefetch(records, record + 8)
-    for at in range(1, end, PENDING_WIDTH):
-        if pending[at + 1] >= 0:
-            found, asks = visit_chain(
-                pending[at], pending[at + 1], pending[at + 2] != 0,
-                context, entries, data, epoch, out, found, asks,
-            )  # fmt: skip
-    pending[0] = 0
-    return found, asks
-
-
-@njit(cache=True)
-def visit_chain(slot, node, twice, context, entries, data, epoch, out, found, asks):
-    """Go through a chain from a node on. Most filters ask for an attribute that is absent."""
+    """Visit the chains noted. In two steps for all: one reads what the other has brought near."""
     slots = longs_at(context, HELD_SLOTS)
+    nodes = longs_at(context, HELD_NODES)
     records = longs_at(context, HELD_RECORDS)
     owners = longs_at(context, HELD_OWNERS)
     texts = bytes_at(context, HELD_TEXTS)
-    nodes = longs_at(context, HELD_NODES)
-    while node >= 0:
-        if (
-            nodes[node + NODE_KEY] == slot
-            and slots[SLOT_WIDTH * nodes[node + NODE_SLOT] + SLOT_STAMP] == epoch
-        ):
-            found, asks = check_fresh(
-                nodes[node + NODE_RECORD], twice,
-                slots, records, owners, texts, entries, data, epoch, out, found, asks,
-            )  # fmt: skip
-        node = NODE_WIDTH * nodes[node + NODE_NEXT]  # of none it is below zero
+    end = 1 + PENDING_WIDTH * pending[0]
+    for at in range(1, end, PENDING_WIDTH):
+        node = pending[at + 1]
+        following = nodes[node + NODE_NEXT] & NODE_PLACE
+        if following:
+            prefetch(nodes, following)
+        if is_met(nodes, node, pending[at], slots, epoch):
+            prefetch(records, nodes[node + NODE_RECORD])
+            prefetch(records, nodes[node + NODE_RECORD] + 8)
+        elif following == 0:
+            pending[at + 1] = -1
+    for at in range(1, end, PENDING_WIDTH):
+        node = pending[at + 1]
+        while node >= 0:
+            following = nodes[node + NODE_NEXT] & NODE_PLACE
+            if is_met(nodes, node, pending[at], slots, epoch):
+                found, asks = check_fresh(
+                    nodes[node + NODE_RECORD], pending[at + 2] != 0,
+                    slots, records, owners, texts, entries, data, epoch, out, found, asks,
+                )  # fmt: skip
+            node = following if following else np.int64(-1)
+    pending[0] = 0
     return found, asks
 
 
