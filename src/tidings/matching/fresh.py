@@ -32,6 +32,7 @@ from tidings.matching.segment import ids_at
 Array = np.ndarray[Any, Any]
 
 LEAST: Final = 256  # subscriptions that there is room for at first
+GROWTH: Final = 4  # what there is room for then, in times of what is held; memory is taken with use
 USUAL: Final = 128  # bytes that the filters of one take in MessagePack
 LINE: Final = 64  # bytes
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
@@ -48,7 +49,7 @@ class Fresh:
     """Subscriptions with ids, each with a number by which the kernels know it."""
 
     def __init__(self, held: Array | None = None, size: int = 0, filters: int = 0) -> None:
-        """With room for twice what is held, and something of that size and so many filters."""
+        """With room for some times what is held, something of that size and so many filters."""
         self.predicates: list[Predicate] = []
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
@@ -233,13 +234,13 @@ def _is_writable(constraint: Constraint) -> bool:
 
 
 def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
-    """The lengths of arrays with room for twice what is held, and for something more."""
-    twice = 2 * held
+    """The lengths of arrays with room for some times what is held, and for something more."""
+    several = GROWTH * held
     size += LEAST * USUAL
-    owners = int(twice[fk.USED_OWNERS]) + LEAST
-    slots = int(twice[fk.USED_SLOTS]) + size // 8 + 2
+    owners = int(several[fk.USED_OWNERS]) + LEAST
+    slots = int(several[fk.USED_SLOTS]) + size // 8 + 2
     many, few = (int(fk.block_length(size)) for size in (fk.MANY_SLOTS, fk.FEW_SLOTS))
-    held_filters = int(twice[fk.USED_BLOCKS])
+    held_filters = int(several[fk.USED_BLOCKS])
     whole_blocks = held_filters // fk.BLOCK_HELD + 2 * filters + 8
     first_blocks = 2 * (held_filters // fk.MOST_LISTED)  # two of a slot that had a full list
     items = 4 * held_filters + fk.MOST_LISTED * (filters + 4) + fk.LEAST_LISTED * slots
@@ -248,20 +249,21 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_NAMES: _power(2 * slots),
         fk.HELD_SLOTS: fk.SLOT_WIDTH * slots,
         fk.HELD_CUTS: fk.CUTS * slots,
-        fk.HELD_RECORDS: int(twice[fk.USED_RECORDS]) + 4 * size + 64,
-        fk.HELD_NODES: fk.NODE_WIDTH * (_chains(owners) + int(twice[fk.USED_NODES]) + size),
+        fk.HELD_RECORDS: int(several[fk.USED_RECORDS]) + 4 * size + 64,
+        fk.HELD_NODES: fk.NODE_WIDTH * (_chains(owners) + int(several[fk.USED_NODES]) + size),
         fk.HELD_KEYS: fk.KEY_BITS // 64,
         fk.HELD_LISTS: fk.ITEM_WIDTH * items,
         fk.HELD_BLOCKS: many * (whole_blocks + 2 * fk.SOME_SLOTS) + few * first_blocks,
         fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
-        fk.HELD_TEXTS: int(twice[fk.USED_TEXTS]) + 2 * size + 64,
+        fk.HELD_TEXTS: int(several[fk.USED_TEXTS]) + 2 * size + 64,
         fk.HELD_IDS: owners,
+        fk.HELD_PRESENT: slots // 64 + 1,
     }
 
 
 def _chains(owners: int) -> int:
     """How many chains there are for so many subscriptions."""
-    return _power(2 * owners)
+    return _power(owners)
 
 
 def _zeros(length: int, dtype: np.dtype[Any]) -> Array:

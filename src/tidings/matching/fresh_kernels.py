@@ -59,8 +59,8 @@ from tidings.matching.kernels import (
 # What is left is tested. Slot 0 is always present.
 (
     HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_KEYS,
-    HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_IDS, HELD_CONTEXT,
-) = range(0, 26, 2)  # fmt: skip
+    HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_IDS, HELD_PRESENT, HELD_CONTEXT,
+) = range(0, 28, 2)  # fmt: skip
 # How much of each is used, the number of the event, how many filters leave a question, how long the
 # longest list of bare filters is, whether some id is not an integer of 64 bit, and how many chains
 # there are, a power of two.
@@ -69,19 +69,19 @@ from tidings.matching.kernels import (
     USED_EPOCH, USED_ASKED, USED_LONGEST, USED_NAMED, USED_CHAINS, USED_LEFT,
 ) = range(13)  # fmt: skip
 USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
-# Of a slot, what is looked at first in one line of the memory: of the event at hand whether it is
-# present, in which cell, and where its entries are; the first bytes of its name and how long that
-# is; in which ways filters are filed under it, and where its list is. Then how long that is and its
-# room; how many filters list and blocks hold; a bit for each sort of grams; its blocks; the list of
-# its bare filters and how long that is; how many filters ask for it besides; where its name is; a
-# bit for each byte, but for its two highest bits, with which a gram begins.
+# Of a slot, what is looked at first in one line of the memory: of the event at hand in which cell
+# its value is, and where its entries are; the first bytes of its name and how long that is; in
+# which ways filters are filed under it; where its list of bare filters is, and how long that is.
+# Then the other list, how long that is and its room; its blocks; a bit for each sort of grams, and
+# one for each byte, but for its two highest bits, with which a gram begins; how many filters lists
+# and blocks hold, and how many ask for it besides; where its name is.
 (
-    SLOT_STAMP, SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END,
-    SLOT_NAME_BYTES, SLOT_NAME_SIZE, SLOT_WAYS, SLOT_LIST,
-    SLOT_LISTED, SLOT_ROOM, SLOT_FILED, SLOT_GRAMS,
-    SLOT_BLOCK, SLOT_LAST_BLOCK, SLOT_BARE, SLOT_BARES,
-    SLOT_ASKED, SLOT_NAME, SLOT_GRAM_BYTES,
-) = range(19)  # fmt: skip
+    SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END, SLOT_NAME_BYTES,
+    SLOT_NAME_SIZE, SLOT_WAYS, SLOT_BARE, SLOT_BARES,
+    SLOT_LIST, SLOT_LISTED, SLOT_ROOM, SLOT_BLOCK,
+    SLOT_LAST_BLOCK, SLOT_GRAMS, SLOT_GRAM_BYTES, SLOT_FILED,
+    SLOT_ASKED, SLOT_NAME,
+) = range(18)  # fmt: skip
 SLOT_WIDTH: Final = 24  # whole lines
 BY_LIST, BY_KEY, BY_GRAM, IN_CELLS, BY_BARE = 1, 2, 4, 8, 16
 # A record: its subscription, below zero when removed; whether Python is asked, and whether the
@@ -108,11 +108,13 @@ NODE_PLACE: Final = (1 << NODE_COUNT) - 1
 ITEM_OWNER, ITEM_RECORD, ITEM_SLOT, ITEM_TEST = range(4)
 ITEM_WIDTH: Final = ITEM_TEST + TEST_WIDTH
 LEAST_LISTED, MOST_LISTED = 4, 64  # that there is room for at first, and after which blocks begin
-# A bare filter is a comparison of one number or text and nothing else: twice the subscription, one
-# more for texts, and from which key to which values satisfy it. Removed, it has no such keys. There
-# is room for the next power of two.
-BARE_OWNER, BARE_LOW, BARE_HIGH, BARE_WIDTH = range(4)
-LEAST_KEY, MOST_KEY = -(1 << 63), (1 << 63) - 1
+# A bare filter is a comparison with one number or text and nothing else: the key from which on
+# values satisfy it, and four times the subscription with two bits: whether keys are turned, so that
+# they fall, and whether it is about texts. Removed, it has a key that no value has. There is room
+# for the next power of two.
+BARE_KEY, BARE_OWNER, BARE_WIDTH = range(3)
+BARE_DOWN, BARE_TEXT = 1, 2
+MOST_KEY: Final = (1 << 63) - 1
 # A gram: up to four bytes with which a text begins, ends, or which it contains.
 GRAM_FIRST, GRAM_LAST, GRAM_WITHIN = range(3)
 MOST_GRAM: Final = 4
@@ -722,36 +724,31 @@ def rarest_gram(records, texts, used, nodes, test):
 
 @njit(cache=True)
 def number_key(high):
-    """A double as a whole number in the order of doubles; what is no number lies outside."""
+    """A double as a whole number in the order of doubles."""
     bits = bits_of(high + 0.0)
     return bits if bits >= 0 else bits ^ np.int64(MOST_KEY)
 
 
 @njit(cache=True)
-def bare_keys(records, texts, test):
-    """Whether keys tell which values satisfy a test, and from which to which.
+def bare_key(records, texts, test):
+    """The bits of a bare filter with one test, or -1 if it is none, and its key.
 
-    But for numbers with a remainder, and texts that have one of these two keys.
+    That tells about all values but numbers with a remainder and texts with the same key.
     """
     word = records[test]
     kind = word >> RAW_KIND
-    low, high = np.int64(LEAST_KEY), np.int64(MOST_KEY)
+    low, high = double_of(np.uint64(records[test + 1])), double_of(np.uint64(records[test + 3]))
     if kind == NUMBER_IN and word >> RAW_TYPES & 15 == INTEGER | REAL:
-        first, last = (
-            double_of(np.uint64(records[test + 1])),
-            double_of(np.uint64(records[test + 3])),
-        )
-        if first == first and last == last:
-            low = number_key(first) + (records[test + 2] > 0)
-            high = number_key(last) - (records[test + 4] < 0)
-            return True, low, high
+        if high == np.inf and low == low and low < np.inf:
+            return 0, number_key(low) + (records[test + 2] > 0)
+        if low == -np.inf and high == high and high > -np.inf:
+            return BARE_DOWN, ~(number_key(high) - (records[test + 4] < 0))
     elif kind == TEXT_BETWEEN:
-        if word & RAW_OPEN_LOW == 0:
-            low = first_bytes(texts, records[test + 1], records[test + 2])
-        if word & RAW_OPEN_HIGH == 0:
-            high = first_bytes(texts, records[test + 3], records[test + 4])
-        return True, low, high
-    return False, low, high
+        if word & RAW_OPEN_HIGH:
+            return BARE_TEXT, first_bytes(texts, records[test + 1], records[test + 2])
+        if word & RAW_OPEN_LOW:
+            return BARE_TEXT | BARE_DOWN, ~first_bytes(texts, records[test + 3], records[test + 4])
+    return -1, np.int64(0)
 
 
 @njit(cache=True)
@@ -764,11 +761,10 @@ def file_bare(context, test, record):
     owners = longs_at(context, HELD_OWNERS)
     if records[record + RECORD_TESTS] != 1 or records[record + RECORD_FLAGS] != 0:
         return False
-    is_bare, low, high = bare_keys(records, bytes_at(context, HELD_TEXTS), test)
-    if not is_bare:
+    bits, key = bare_key(records, bytes_at(context, HELD_TEXTS), test)
+    if bits < 0 or key == MOST_KEY:
         return False
-    word = records[test]
-    base = SLOT_WIDTH * (word & RAW_SLOT)
+    base = SLOT_WIDTH * (records[test] & RAW_SLOT)
     count = slots[base + SLOT_BARES]
     if count & (count - 1) == 0 and (count >= LEAST_LISTED or count == 0):
         place = slots[base + SLOT_BARE]
@@ -776,13 +772,13 @@ def file_bare(context, test, record):
         used[USED_LISTS] += BARE_WIDTH * max(2 * count, LEAST_LISTED)
         for item in range(0, BARE_WIDTH * count, BARE_WIDTH):
             copy(lists, place + item, BARE_WIDTH, lists, made + item)
-            moved = owners[OWNER_WIDTH * (lists[made + item] >> 1) + OWNER_RECORD]
+            owner = lists[made + item + BARE_OWNER] >> 2
+            moved = owners[OWNER_WIDTH * owner + OWNER_RECORD]
             records[moved + RECORD_FILED] = -3 - 2 * (made + item)
         slots[base + SLOT_BARE] = made
     item = slots[base + SLOT_BARE] + BARE_WIDTH * count
-    lists[item + BARE_OWNER] = records[record + RECORD_OWNER] << 1 | (word >> RAW_TYPES & TEXT != 0)
-    lists[item + BARE_LOW] = low
-    lists[item + BARE_HIGH] = high
+    lists[item + BARE_KEY] = key
+    lists[item + BARE_OWNER] = records[record + RECORD_OWNER] << 2 | bits
     records[record + RECORD_FILED] = -3 - 2 * item
     slots[base + SLOT_BARES] = count + 1
     slots[base + SLOT_FILED] += 1
@@ -1071,7 +1067,7 @@ def let_go(context, owner):
             lists = longs_at(context, HELD_LISTS)
             item = (-2 - filed) >> 1
             if filed & 1:
-                lists[item + BARE_LOW], lists[item + BARE_HIGH] = MOST_KEY, LEAST_KEY
+                lists[item + BARE_KEY] = MOST_KEY
             else:
                 lists[item + ITEM_OWNER] = -1
         elif filed >= 0:

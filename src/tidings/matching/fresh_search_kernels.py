@@ -19,9 +19,10 @@ from tidings.matching.fresh_kernels import (
     ABSENT_CELL,
     ANY_CELL,
     ASKS,
-    BARE_HIGH,
-    BARE_LOW,
+    BARE_DOWN,
+    BARE_KEY,
     BARE_OWNER,
+    BARE_TEXT,
     BARE_WIDTH,
     BLOCK_HEAD,
     BLOCK_LIVE,
@@ -45,6 +46,7 @@ from tidings.matching.fresh_kernels import (
     HELD_NAMES,
     HELD_NODES,
     HELD_OWNERS,
+    HELD_PRESENT,
     HELD_RECORDS,
     HELD_SLOTS,
     HELD_TEXTS,
@@ -57,6 +59,7 @@ from tidings.matching.fresh_kernels import (
     ITEM_WIDTH,
     KEY_BITS,
     MOST_GRAM,
+    MOST_KEY,
     NODE_HASH,
     NODE_KEY,
     NODE_NEXT,
@@ -93,7 +96,6 @@ from tidings.matching.fresh_kernels import (
     SLOT_LISTED,
     SLOT_NAME,
     SLOT_NAME_SIZE,
-    SLOT_STAMP,
     SLOT_WAYS,
     SLOT_WIDTH,
     TEST_WIDTH,
@@ -214,6 +216,12 @@ def below_high(high, low, records, test):
     return high < bound or (high == bound and low <= records[test + 4])
 
 
+@njit(cache=True, inline="always")
+def is_present(present, slot):
+    """Whether the event has a value of a slot."""
+    return present[slot >> 6] >> (slot & 63) & 1
+
+
 @njit(cache=True)
 def text_holds(kind, word, test, record, records, texts, data, begin, end):
     """Whether a text satisfies a test of texts."""
@@ -259,12 +267,12 @@ def number_among(test, record, records, high, low):
 
 
 @njit(cache=True)
-def raw_passes(test, record, slots, records, texts, entries, data, epoch):
+def raw_passes(test, record, present, slots, records, texts, entries, data):
     """Whether the event passes one test of a fresh filter."""
     word = records[test]
     base = SLOT_WIDTH * (word & RAW_SLOT)
     result = word & RAW_NEGATED != 0
-    if slots[base + SLOT_STAMP] != epoch:
+    if not is_present(present, word & RAW_SLOT):
         return result
     kind = word >> RAW_KIND
     types = word >> RAW_TYPES & 15
@@ -303,7 +311,7 @@ def raw_passes(test, record, slots, records, texts, entries, data, epoch):
 
 @njit(cache=True, inline="always")
 def check_fresh(
-    record, twice, slots, records, owners, texts, entries, data, epoch, out, found, asks
+    record, twice, present, slots, records, owners, texts, entries, data, epoch, out, found, asks
 ):
     """Check the filter of a record, and put out its subscription; at the end with its question.
 
@@ -318,7 +326,7 @@ def check_fresh(
         word = records[test]
         base = SLOT_WIDTH * (word & RAW_SLOT)
         holds = word & RAW_NEGATED != 0
-        if slots[base + SLOT_STAMP] == epoch:
+        if is_present(present, word & RAW_SLOT):
             at = slots[base + SLOT_ENTRY]
             if (
                 word >> RAW_KIND == NUMBER_IN
@@ -332,7 +340,7 @@ def check_fresh(
                 )
                 holds = inside != holds
             else:
-                holds = raw_passes(test, record, slots, records, texts, entries, data, epoch)
+                holds = raw_passes(test, record, present, slots, records, texts, entries, data)
         test += TEST_WIDTH
     if holds:
         flags = records[record + RECORD_FLAGS]
@@ -409,11 +417,10 @@ def raw_fields(context, data, fields):
 
 
 @njit(cache=True)
-def raw_event(context, data, entries, epoch):
+def raw_event(context, data, entries):
     """A flat event as entries with values as they are; where they end, or -1 if it is not."""
     slots = longs_at(context, HELD_SLOTS)
     names = longs_at(context, HELD_NAMES)
-    cuts = longs_at(context, HELD_CUTS)
     texts = bytes_at(context, HELD_TEXTS)
     fields = entries[RAW_WIDTH * len(data) :]
     count = raw_fields(context, data, fields)
@@ -432,17 +439,19 @@ def raw_event(context, data, entries, epoch):
                 at, put = raw_value(at, slot, data, entries, put)
         else:
             at, put = raw_value(at, slot, data, entries, put)
-        note_slot(slot, first, put, slots, cuts, entries, data, epoch)
+        note_slot(context, slot, first, put, entries, data)
     return put if count >= 0 else np.int64(-1)
 
 
 @njit(cache=True)
-def note_slot(slot, first, last, slots, cuts, entries, data, epoch):
+def note_slot(context, slot, first, last, entries, data):
     """Tell a slot where its entries are, if there are any, and in which cell."""
     if first == last:
         return
+    slots = longs_at(context, HELD_SLOTS)
+    cuts = longs_at(context, HELD_CUTS)
     base = SLOT_WIDTH * slot
-    slots[base + SLOT_STAMP] = epoch
+    longs_at(context, HELD_PRESENT)[slot >> 6] |= np.int64(1) << (slot & 63)
     slots[base + SLOT_ENTRY] = first
     slots[base + SLOT_ENTRY_END] = last
     cell = OTHER_CELL
@@ -483,10 +492,9 @@ def know_slots(joint, context, plan):
 
 
 @njit(cache=True)
-def read_again(joint, context, plan, data, entries, epoch):
+def read_again(joint, context, plan, data, entries):
     """The event as entries from what was read for a plan that has all names; where they end."""
     slots = longs_at(context, HELD_SLOTS)
-    cuts = longs_at(context, HELD_CUTS)
     of_plan = longs_at(joint, JOINT_SLOTS)
     work = numbers_at(plan, WORK)
     whole = numbers_at(plan, WHOLE)
@@ -518,7 +526,7 @@ def read_again(joint, context, plan, data, entries, epoch):
                 else:
                     _, put = raw_value(np.int64(read[at + BEGIN]), slot, data, entries, put)
             at += WIDTH
-        note_slot(slot, first, put, slots, cuts, entries, data, epoch)
+        note_slot(context, slot, first, put, entries, data)
     return put
 
 
@@ -628,6 +636,7 @@ def visit_word(first, word, context, entries, data, epoch, out, found, asks):
     blocks = longs_at(context, HELD_BLOCKS)
     slots = longs_at(context, HELD_SLOTS)
     records = longs_at(context, HELD_RECORDS)
+    present = longs_at(context, HELD_PRESENT)
     owners = longs_at(context, HELD_OWNERS)
     texts = bytes_at(context, HELD_TEXTS)
     left = word
@@ -640,7 +649,19 @@ def visit_word(first, word, context, entries, data, epoch, out, found, asks):
         record = blocks[first + trailing_zeros(word)]
         word &= word - 1
         found, asks = check_fresh(
-            record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
+            record,
+            False,
+            present,
+            slots,
+            records,
+            owners,
+            texts,
+            entries,
+            data,
+            epoch,
+            out,
+            found,
+            asks,
         )
     return found, asks
 
@@ -651,6 +672,7 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
     slots = longs_at(context, HELD_SLOTS)
     lists = longs_at(context, HELD_LISTS)
     records = longs_at(context, HELD_RECORDS)
+    present = longs_at(context, HELD_PRESENT)
     owners = longs_at(context, HELD_OWNERS)
     texts = bytes_at(context, HELD_TEXTS)
     base = SLOT_WIDTH * slot
@@ -680,12 +702,24 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
         elif is_text and word & RAW_OPEN_HIGH and key != lists[test + 3]:
             holds = key > lists[test + 3]
         else:
-            holds = raw_passes(test, 0, slots, lists, texts, entries, data, epoch)
-        if not holds or slots[SLOT_WIDTH * lists[item + ITEM_SLOT] + SLOT_STAMP] != epoch:
+            holds = raw_passes(test, 0, present, slots, lists, texts, entries, data)
+        if not holds or not is_present(present, lists[item + ITEM_SLOT]):
             continue
         record = lists[item + ITEM_RECORD]
         found, asks = check_fresh(
-            record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
+            record,
+            False,
+            present,
+            slots,
+            records,
+            owners,
+            texts,
+            entries,
+            data,
+            epoch,
+            out,
+            found,
+            asks,
         )
     return found, asks
 
@@ -696,6 +730,7 @@ def visit_bares(slot, context, entries, data, epoch, out, found, asks):
     slots = longs_at(context, HELD_SLOTS)
     lists = longs_at(context, HELD_LISTS)
     records = longs_at(context, HELD_RECORDS)
+    present = longs_at(context, HELD_PRESENT)
     owners = longs_at(context, HELD_OWNERS)
     texts = bytes_at(context, HELD_TEXTS)
     base = SLOT_WIDTH * slot
@@ -705,32 +740,45 @@ def visit_bares(slot, context, entries, data, epoch, out, found, asks):
     begin = slots[base + SLOT_BARE]
     end = begin + BARE_WIDTH * slots[base + SLOT_BARES]
     if is_one and kind & (INTEGER | REAL) and entries[entry + 3] == 0:
-        key = number_key(double_of(np.uint64(entries[entry + 2])))
+        value = double_of(np.uint64(entries[entry + 2]))
+        if value != value:
+            return found, asks
+        key = number_key(value)
         for item in range(np.uint64(begin), np.uint64(end), np.uint64(BARE_WIDTH)):
-            owner = lists[item]
-            out[found] = owner >> 1  # which counts only if it holds: that needs no guess
-            inside = (lists[item + np.uint64(BARE_LOW)] <= key) & (
-                key <= lists[item + np.uint64(BARE_HIGH)]
-            )
-            found += inside & (owner & 1 == 0)
+            owner = lists[item + np.uint64(BARE_OWNER)]
+            out[found] = owner >> 2  # which counts only if it holds: that needs no guess
+            beside = key ^ -(owner & BARE_DOWN)
+            found += (beside >= lists[item + np.uint64(BARE_KEY)]) & (owner & BARE_TEXT == 0)
         return found, asks
     if is_one and kind == BOOLEAN:
         return found, asks
     key = first_bytes(data, entries[entry + 3], entries[entry + 4]) if kind == TEXT else np.int64(0)
     for item in range(begin, end, BARE_WIDTH):
         owner = lists[item + BARE_OWNER]
-        low, high = lists[item + BARE_LOW], lists[item + BARE_HIGH]
         if is_one and kind == TEXT:
-            if owner & 1 == 0 or key < low or key > high:
+            beside = key ^ -(owner & BARE_DOWN)
+            if owner & BARE_TEXT == 0 or beside < lists[item + BARE_KEY]:
                 continue
-            if key != low and key != high:
-                out[found] = owner >> 1
+            if beside > lists[item + BARE_KEY]:
+                out[found] = owner >> 2
                 found += 1
                 continue
-        if low <= high:
-            record = owners[OWNER_WIDTH * (owner >> 1) + OWNER_RECORD]
+        if lists[item + BARE_KEY] < MOST_KEY:
+            record = owners[OWNER_WIDTH * (owner >> 2) + OWNER_RECORD]
             found, asks = check_fresh(
-                record, False, slots, records, owners, texts, entries, data, epoch, out, found, asks
+                record,
+                False,
+                present,
+                slots,
+                records,
+                owners,
+                texts,
+                entries,
+                data,
+                epoch,
+                out,
+                found,
+                asks,
             )
     return found, asks
 
@@ -777,11 +825,9 @@ def note_chain(context, slot, hashed, twice, pending):
 
 
 @njit(cache=True, inline="always")
-def is_met(nodes, node, key, slots, epoch):
+def is_met(nodes, node, key, present):
     """Whether a node is filed under a key; most such ask for an attribute that is absent."""
-    if nodes[node + NODE_KEY] != key:
-        return False
-    return slots[SLOT_WIDTH * nodes[node + NODE_SLOT] + SLOT_STAMP] == epoch
+    return nodes[node + NODE_KEY] == key and is_present(present, nodes[node + NODE_SLOT])
 
 
 @njit(cache=True)
@@ -790,6 +836,7 @@ def visit_pending(pending, context, entries, data, epoch, out, found, asks):
     slots = longs_at(context, HELD_SLOTS)
     nodes = longs_at(context, HELD_NODES)
     records = longs_at(context, HELD_RECORDS)
+    present = longs_at(context, HELD_PRESENT)
     owners = longs_at(context, HELD_OWNERS)
     texts = bytes_at(context, HELD_TEXTS)
     end = 1 + PENDING_WIDTH * pending[0]
@@ -798,7 +845,7 @@ def visit_pending(pending, context, entries, data, epoch, out, found, asks):
         following = nodes[node + NODE_NEXT] & NODE_PLACE
         if following:
             prefetch(nodes, following)
-        if is_met(nodes, node, pending[at], slots, epoch):
+        if is_met(nodes, node, pending[at], present):
             prefetch(records, nodes[node + NODE_RECORD])
             prefetch(records, nodes[node + NODE_RECORD] + 8)
         elif following == 0:
@@ -807,10 +854,10 @@ def visit_pending(pending, context, entries, data, epoch, out, found, asks):
         node = pending[at + 1]
         while node >= 0:
             following = nodes[node + NODE_NEXT] & NODE_PLACE
-            if is_met(nodes, node, pending[at], slots, epoch):
+            if is_met(nodes, node, pending[at], present):
                 found, asks = check_fresh(
                     nodes[node + NODE_RECORD], pending[at + 2] != 0,
-                    slots, records, owners, texts, entries, data, epoch, out, found, asks,
+                    present, slots, records, owners, texts, entries, data, epoch, out, found, asks,
                 )  # fmt: skip
             node = following if following else np.int64(-1)
     pending[0] = 0
@@ -834,18 +881,19 @@ def match_fresh(joint, data):
     blocks = longs_at(context, HELD_BLOCKS)
     used[USED_EPOCH] += 1
     epoch = used[USED_EPOCH]
-    slots[SLOT_STAMP] = epoch
+    present = longs_at(context, HELD_PRESENT)
+    present[0] |= 1
     slots[SLOT_CELL] = ANY_CELL
     if joint[JOINT_PLANS] > 0:
         plan = carray(pointer_to(joint[JOINT_PLAN]), (CONTEXT,), np.int64)
         if joint[JOINT_KNOWN] < used[USED_SLOTS]:
             know_slots(joint, context, plan)
         if joint[JOINT_OTHERS] == 0:
-            last = read_again(joint, context, plan, data, entries, epoch)
+            last = read_again(joint, context, plan, data, entries)
         else:
-            last = raw_event(context, data, entries, epoch)
+            last = raw_event(context, data, entries)
     else:
-        last = raw_event(context, data, entries, epoch)
+        last = raw_event(context, data, entries)
     found = asks = np.int64(0)
     if last < 0:
         return np.int64(-1), np.int64(-1)
@@ -880,15 +928,16 @@ def match_fresh(joint, data):
             )  # fmt: skip
         at += RAW_WIDTH
     found, asks = visit_pending(pending, context, entries, data, epoch, out, found, asks)
-    forget_cells(slots, entries, last)
+    forget_cells(present, slots, entries, last)
     return found, asks
 
 
 @njit(cache=True)
-def forget_cells(slots, entries, last):
+def forget_cells(present, slots, entries, last):
     """Between events all slots are absent."""
     for at in range(0, last, RAW_WIDTH):
         slots[SLOT_WIDTH * entries[at] + SLOT_CELL] = ABSENT_CELL
+        present[entries[at] >> 6] = 0
 
 
 @njit(cache=True)
