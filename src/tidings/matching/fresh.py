@@ -123,6 +123,7 @@ class Fresh:
 
     def larger(self, predicate: Predicate | None = None) -> Fresh:
         """Another one with what is held, and with room for this too, and for what waits longest."""
+        self.file()  # as much as goes: cells are cut by what is filed
         size = sum(map(len, self.waiting))
         filters = 0
         first = self.predicates[-len(self.waiting)] if self.waiting else None

@@ -62,19 +62,22 @@ from tidings.matching.kernels import (
     HELD_LISTS, HELD_BLOCKS, HELD_OWNERS, HELD_TEXTS, HELD_IDS, HELD_PRESENT, HELD_CONTEXT,
 ) = range(0, 28, 2)  # fmt: skip
 # How much of each is used, the number of the event, how many filters leave a question, how long the
-# longest list of bare filters is, whether some id is not an integer of 64 bit, and how many chains
-# there are, a power of two.
+# longest list of bare filters is, whether some id is not an integer of 64 bit, how many chains
+# there are, a power of two; how many filters went to blocks of quarters or of all, or are expected
+# to, and how many slots have quarters.
 (
     USED_SLOTS, USED_TEXTS, USED_RECORDS, USED_NODES, USED_LISTS, USED_BLOCKS, USED_OWNERS,
-    USED_EPOCH, USED_ASKED, USED_LONGEST, USED_NAMED, USED_CHAINS, USED_LEFT,
-) = range(13)  # fmt: skip
+    USED_EPOCH, USED_ASKED, USED_LONGEST, USED_NAMED, USED_CHAINS, USED_RANGED, USED_EXPECTED,
+    USED_QUARTERED, USED_LEFT,
+) = range(16)  # fmt: skip
 USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
 # Of a slot, what is looked at first in one line of the memory: of the event at hand in which cell
 # its value is, and where its entries are; the first bytes of its name and how long that is; in
 # which ways filters are filed under it; where its list of bare filters is, and how long that is.
 # Then the other list, how long that is and its room; its blocks; a bit for each sort of grams, and
 # one for each byte, but for its two highest bits, with which a gram begins; how many filters lists
-# and blocks hold, and how many ask for it besides; where its name is.
+# and blocks hold, and how many ask for it besides; where its name is. At last the blocks of each
+# quarter of its cells.
 (
     SLOT_CELL, SLOT_ENTRY, SLOT_ENTRY_END, SLOT_NAME_BYTES,
     SLOT_NAME_SIZE, SLOT_WAYS, SLOT_BARE, SLOT_BARES,
@@ -82,8 +85,8 @@ USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked 
     SLOT_LAST_BLOCK, SLOT_GRAMS, SLOT_GRAM_BYTES, SLOT_FILED,
     SLOT_ASKED, SLOT_NAME,
 ) = range(18)  # fmt: skip
-SLOT_WIDTH: Final = 24  # whole lines
-BY_LIST, BY_KEY, BY_GRAM, IN_CELLS, BY_BARE = 1, 2, 4, 8, 16
+SLOT_QUARTER, LAST_OF_QUARTER, SLOT_WIDTH = 24, 4, 32  # whole lines; how far to the last block
+BY_LIST, BY_KEY, BY_GRAM, IN_CELLS, BY_BARE, BY_QUARTER = 1, 2, 4, 8, 16, 32
 # A record: its subscription, below zero when removed; whether Python is asked, and whether the
 # subscription may be met twice; its place in a block, or -1, or below that its place in a list
 # (-2 - 2 * place, and one less if it is bare); how many tests; its whole length; the question, and
@@ -129,6 +132,7 @@ BLOCK_HELD: Final = 64 * BLOCK_WORDS
 BLOCK_HEAD: Final = BLOCK_RECORD + BLOCK_HELD
 FEW_SLOTS, MANY_SLOTS = 8, 24  # of the first block of a slot where there are many, and of others
 SOME_SLOTS: Final = 64  # that are not many
+SOME_QUARTERED: Final = 10  # slots that have quarters, where there are not very many filters
 NUMBER_CUTS, TEXT_CUTS = 15, 7  # between the cells of a slot's numbers and texts
 CUTS: Final = NUMBER_CUTS + TEXT_CUTS
 FIRST_TEXT_CELL: Final = NUMBER_CUTS + 1
@@ -276,6 +280,7 @@ def slot_named(context, data, begin, end, folded):
         slots[base + SLOT_NAME_BYTES] = name_bytes(texts, first, last)
         slots[base + SLOT_BLOCK] = -1
         slots[base + SLOT_LAST_BLOCK] = -1
+        fill(slots, base + SLOT_QUARTER, SLOT_WIDTH - SLOT_QUARTER, -1)
         slots[base + SLOT_CELL] = ABSENT_CELL
     return slot
 
@@ -644,10 +649,13 @@ def file_record(context, record):
             place = record + records[listed + 1] + 2 * i
             file_key(context, key_of(records, texts, listed, place), record, key, slot)
     elif primary >= 0:
-        if not file_bare(context, primary, record):
+        if used[USED_SLOTS] <= MANY_SLOTS + 1:
+            if not file_bare(context, primary, record):
+                file_in_quarter(context, record)
+        elif not file_bare(context, primary, record):
             file_in_list(context, primary, record)
     else:
-        file_in_block(context, 0, record)
+        file_in_block(context, SLOT_BLOCK, 0, record)
     used[USED_ASKED] += records[record + RECORD_FLAGS] & ASKS
 
 
@@ -799,15 +807,15 @@ def file_in_list(context, test, record):
     count = slots[base + SLOT_LISTED]
     place = slots[base + SLOT_LIST]
     if slots[base + SLOT_BLOCK] >= 0:
-        file_in_block(context, slot, record)
+        file_in_block(context, base + SLOT_BLOCK, slot, record)
         return
     if count == MOST_LISTED:
         slots[base + SLOT_LISTED] = 0
         slots[base + SLOT_FILED] = 0
         for item in range(place, place + ITEM_WIDTH * count, ITEM_WIDTH):
             if lists[item + ITEM_OWNER] >= 0:
-                file_in_block(context, slot, lists[item + ITEM_RECORD])
-        file_in_block(context, slot, record)
+                file_in_block(context, base + SLOT_BLOCK, slot, lists[item + ITEM_RECORD])
+        file_in_block(context, base + SLOT_BLOCK, slot, record)
         return
     if count == slots[base + SLOT_ROOM]:
         room = max(2 * count, LEAST_LISTED)
@@ -915,9 +923,62 @@ def block_slot(blocks, block, slot):
     return count
 
 
+@njit(cache=True, inline="always")
+def quarter_of(cell):
+    """The quarter of the numbers or of the texts in which a cell is, or -1."""
+    if cell < FIRST_TEXT_CELL:
+        return 4 * cell // (NUMBER_CUTS + 1)
+    return 4 * (cell - FIRST_TEXT_CELL) // (TEXT_CUTS + 1) if cell < OTHER_CELL else -1
+
+
 @njit(cache=True)
-def file_in_block(context, slot, record):
-    """Put a record to the last block of a slot, and set its bits."""
+def file_in_quarter(context, record):
+    """Put a record to the blocks of a quarter of a slot within which its values are, or of all.
+
+    There are few slots, so that a block has room for all. It is worth the more the fuller it is:
+    quarters are made only of some slots, the more filters there are the more.
+    """
+    used = longs_at(context, HELD_USED)
+    slots = longs_at(context, HELD_SLOTS)
+    cuts = longs_at(context, HELD_CUTS)
+    records = longs_at(context, HELD_RECORDS)
+    blocks = longs_at(context, HELD_BLOCKS)
+    texts = bytes_at(context, HELD_TEXTS)
+    used[USED_RANGED] += 1
+    count = max(used[USED_RANGED], used[USED_EXPECTED])
+    is_more = used[USED_QUARTERED] < min(count // BLOCK_HELD, max(SOME_QUARTERED, count >> 11))
+    best, slot, fullest = np.int64(SLOT_BLOCK), np.int64(0), np.int64(-2)
+    for i in range(records[record + RECORD_TESTS]):
+        test = record + RECORD_HEAD + TEST_WIDTH * i
+        if records[test] & RAW_NEGATED:
+            continue
+        low, high = cells_of(records, cuts, texts, test)
+        quarter = quarter_of(low)
+        if quarter < 0 or quarter != quarter_of(high):
+            continue
+        other = records[test] & RAW_SLOT
+        place = SLOT_WIDTH * other + SLOT_QUARTER + quarter
+        filled = np.int64(-1)
+        if slots[SLOT_WIDTH * other + SLOT_WAYS] & BY_QUARTER:
+            last = slots[place + LAST_OF_QUARTER]
+            filled = blocks[last + BLOCK_COUNT] % BLOCK_HELD if last >= 0 else np.int64(0)
+        elif not is_more:
+            continue
+        if filled > fullest:
+            best, slot, fullest = place, other, filled
+    if fullest == -1:
+        used[USED_QUARTERED] += 1
+    if fullest > -2:
+        slots[SLOT_WIDTH * slot + SLOT_WAYS] |= BY_QUARTER
+    file_in_block(context, best, slot, record)
+
+
+@njit(cache=True)
+def file_in_block(context, chain, slot, record):
+    """Put a record to the last block of those of a slot, and set its bits.
+
+    The place of the first of these blocks is known by `chain`, that of the last one behind it.
+    """
     used = longs_at(context, HELD_USED)
     slots = longs_at(context, HELD_SLOTS)
     cuts = longs_at(context, HELD_CUTS)
@@ -925,8 +986,10 @@ def file_in_block(context, slot, record):
     blocks = longs_at(context, HELD_BLOCKS)
     texts = bytes_at(context, HELD_TEXTS)
     base = SLOT_WIDTH * slot
-    slots[base + SLOT_WAYS] |= BY_LIST
-    block = slots[base + SLOT_LAST_BLOCK]
+    last = chain + (1 if chain == base + SLOT_BLOCK else LAST_OF_QUARTER)
+    if last == base + SLOT_LAST_BLOCK:
+        slots[base + SLOT_WAYS] |= BY_LIST
+    block = slots[last]
     if block < 0 or blocks[block + BLOCK_COUNT] == BLOCK_HELD:
         few = block < 0 and used[USED_SLOTS] > SOME_SLOTS
         capacity = FEW_SLOTS if few else MANY_SLOTS
@@ -938,10 +1001,10 @@ def file_in_block(context, slot, record):
         blocks[made + BLOCK_SLOTS] = 0
         blocks[made + BLOCK_CAPACITY] = capacity
         if block < 0:
-            slots[base + SLOT_BLOCK] = made
+            slots[chain] = made
         else:
             blocks[block + BLOCK_NEXT] = made
-        slots[base + SLOT_LAST_BLOCK] = made
+        slots[last] = made
         block = made
         if slot:
             block_slot(blocks, block, slot)  # which is looked at first
@@ -1141,6 +1204,7 @@ def hold_others(context, old, dropped, questions):
     cuts = cut_cells(old, slot_count)
     new_cuts = longs_at(context, HELD_CUTS)
     slot_of = np.full(slot_count, -1, np.int64)
+    used[USED_EXPECTED] = longs_at(old, HELD_USED)[USED_RANGED]
     for owner in range(count):
         if dropped[owner]:
             continue

@@ -35,6 +35,7 @@ from tidings.matching.fresh_kernels import (
     BY_GRAM,
     BY_KEY,
     BY_LIST,
+    BY_QUARTER,
     GRAM_FIRST,
     GRAM_LAST,
     HELD_BLOCKS,
@@ -96,6 +97,7 @@ from tidings.matching.fresh_kernels import (
     SLOT_LISTED,
     SLOT_NAME,
     SLOT_NAME_SIZE,
+    SLOT_QUARTER,
     SLOT_WAYS,
     SLOT_WIDTH,
     TEST_WIDTH,
@@ -121,6 +123,7 @@ from tidings.matching.fresh_kernels import (
     longs_at,
     number_cell,
     number_key,
+    quarter_of,
     raw_number,
     text_cell,
 )
@@ -589,6 +592,16 @@ def visit_blocks(block, context, entries, data, epoch, out, found, asks):
     return found, asks
 
 
+@njit(cache=True, inline="always")
+def blocks_met(slots, slot):
+    """The first block that may be visited for a slot, or -1."""
+    base = SLOT_WIDTH * slot
+    quarter = quarter_of(slots[base + SLOT_CELL])
+    if slots[base + SLOT_WAYS] & BY_QUARTER and quarter >= 0:
+        return slots[base + SLOT_QUARTER + quarter]
+    return slots[base + SLOT_BLOCK]
+
+
 @njit(cache=True)
 def bring_rows(block, slots, blocks):
     """Have the rows of a block brought near that the cells of the event choose."""
@@ -905,11 +918,19 @@ def match_fresh(joint, data):
         base = SLOT_WIDTH * slot
         ways = slots[base + SLOT_WAYS]
         if at + RAW_WIDTH < last:
-            following = slots[SLOT_WIDTH * entries[at + RAW_WIDTH] + SLOT_BLOCK]
+            following = blocks_met(slots, entries[at + RAW_WIDTH])
             if following >= 0:
                 bring_rows(following, slots, blocks)
         if ways & BY_BARE and at == slots[base + SLOT_ENTRY]:
             found, asks = visit_bares(slot, context, entries, data, epoch, out, found, asks)
+        if ways & BY_QUARTER and at == slots[base + SLOT_ENTRY]:
+            met = quarter_of(slots[base + SLOT_CELL])
+            for quarter in range(4):
+                if met == quarter or slots[base + SLOT_CELL] == ANY_CELL:
+                    found, asks = visit_blocks(
+                        slots[base + SLOT_QUARTER + quarter],
+                        context, entries, data, epoch, out, found, asks,
+                    )  # fmt: skip
         if ways & BY_LIST and at == slots[base + SLOT_ENTRY]:
             found, asks = visit_list(slot, context, entries, data, epoch, out, found, asks)
             found, asks = visit_blocks(
