@@ -320,7 +320,10 @@ def one_by_one(load: Load, wish: Wish) -> Iterator[Line]:
 
 
 def under_updates(load: Load, wish: Wish, command: str) -> Line:
-    """Matching while another thread adds the next and removes the oldest, beside matching alone."""
+    """Matching while another thread adds the next and removes the oldest, beside matching alone.
+
+    That is measured before and after, since a machine may change its pace meanwhile.
+    """
     coming = load.pairs[-kept_back(len(load.pairs), wish.seconds) :]
     held = load.pairs[: -len(coming)]
     ids: list[Id] = [id for id, _ in held]
@@ -331,10 +334,11 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
         small.add(len(load.pairs) + number, predicate)
     small.match(load.events[0])
     small.remove(len(load.pairs))
-    table = Table(held)
+    still, table = Table(held), Table(held)
     check(table, load._replace(pairs=held))
+    match_for(still, load.events, REPEAT_S / 4)
+    before = match_for(still, load.events, wish.seconds / 2)
     match_for(table, load.events, REPEAT_S / 4)
-    alone = match_for(table, load.events, wish.seconds)
     stop = threading.Event()
     done = 0
 
@@ -363,6 +367,7 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
     check(table, load._replace(pairs=left))  # type: ignore[arg-type]
     table.wait()
     check(table, load._replace(pairs=left))  # type: ignore[arg-type]
+    alone = sorted(before + match_for(still, load.events, wish.seconds / 2))
     return {
         "matcher": "table",
         "workload": load.name,

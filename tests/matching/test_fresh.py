@@ -389,7 +389,7 @@ def test_bare_comparisons_mean_the_same() -> None:
     for value in [*VALUES, [1, "a"], ["abcdefgh", 2**53 + 1, 0], [True, "b"], []]:
         for event in ({"x": value}, {"x": value, "y": 1}):
             expected = [id for id, text in predicates.items() if parse(text).matches(event)]
-            assert sorted(table.match(event)) == expected, value  # type: ignore[type-var]
+            assert sorted(table.match(event)) == expected, value
         if value == 0.5:  # the others go on as before
             for id in range(0, len(BARE), 4):
                 table.remove(id)

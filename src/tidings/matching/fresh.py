@@ -26,7 +26,7 @@ from tidings.matching import fresh_kernels as fk
 from tidings.matching import kernels as k
 from tidings.matching.contract import Id, all_integers
 from tidings.matching.plan import FOLDED, derived_name, filters_of
-from tidings.matching.questions import Questions
+from tidings.matching.questions import Check, Questions
 from tidings.matching.segment import ids_at
 
 Array = np.ndarray[Any, Any]
@@ -201,12 +201,19 @@ class Fresh:
         other.changes = self.changes + 1
         return other
 
-    def found(self, found: int, asks: int, event: dict[str, Any], out: Array) -> list[Id]:
+    def found(
+        self,
+        found: int,
+        asks: int,
+        event: dict[str, Any],
+        out: Array,
+        known: dict[Check, bool] | None = None,
+    ) -> list[Id]:
         """The ids of what the kernel found for an event and of what Python says yes to."""
         numbers = out[:found]
         if asks:
             asked = out[: -2 * asks - 1 : -1]
-            numbers = self.questions.answered(event, len(self.predicates), numbers, asked)
+            numbers = self.questions.answered(event, len(self.predicates), numbers, asked, known)
         return ids_at(self.ids, numbers)
 
 

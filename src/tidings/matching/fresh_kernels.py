@@ -98,7 +98,7 @@ BY_LIST, BY_KEY, BY_GRAM, IN_CELLS, BY_BARE, BY_QUARTER = 1, 2, 4, 8, 16, 32
 ASKS, TWICE = 1, 2
 TEST_WIDTH: Final = 5
 OWNER_RECORD, OWNER_RECORDS, OWNER_STAMP, OWNER_WIDTH = range(4)
-KEY_BITS: Final = 1 << 16  # by which most keys are told to be none without a look at their chain
+KEY_BITS: Final = 1 << 18  # by which most keys are told to be none without a look at their chain
 # A node: the hash and the slot of what it is filed under (chains are shared), its record, another
 # slot that has to be present, which may be 0, and the place of the next, or 0. The first of each
 # chain comes before all others, and the count of its chain is beside the place of the next.

@@ -1,9 +1,14 @@
-"""Questions: what the kernels leave to Python, each distinct one asked once an event."""
+"""Questions: what the kernels leave to Python, each distinct one asked once an event.
+
+Those who have the same question have the same function that answers it, so that one may know what
+the other has found out about an event.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -11,6 +16,7 @@ from tidings.language.expression import Expression, compile_check
 
 Array = np.ndarray[Any, Any]
 Check = Callable[[Mapping[str, Any]], bool]
+_CHECKS: Final[WeakValueDictionary[Expression, Check]] = WeakValueDictionary()
 
 
 class Questions:
@@ -31,7 +37,7 @@ class Questions:
         """The number of a question that came later."""
         number = self._later.get(asked)
         if number is None:
-            self._checks.append(compile_check(asked))
+            self._checks.append(_check(asked))
             number = self._later[asked] = len(self._checks) - 1
         return number
 
@@ -48,16 +54,21 @@ class Questions:
         """The function that answers a question about an event."""
         check = self._checks[question]
         if check is None:
-            check = self._checks[question] = compile_check(self._asked[question])
+            check = self._checks[question] = _check(self._asked[question])
         return check
 
     def answered(
-        self, event: Mapping[str, Any], subscriptions: int, numbers: Array, asked: Array
+        self,
+        event: Mapping[str, Any],
+        subscriptions: int,
+        numbers: Array,
+        asked: Array,
+        known: dict[Check, bool] | None = None,
     ) -> Array:
         """The numbers found, of so many subscriptions, and those for which the answer is yes.
 
         `asked` has the number of a subscription and that of a question in turn. Nothing is asked
-        only for subscriptions that were found already.
+        only for subscriptions that were found already, nor what is known about the event.
         """
         found = np.zeros(subscriptions, bool)
         found[numbers] = True
@@ -67,5 +78,19 @@ class Questions:
         answers = np.zeros(len(self._checks), bool)
         answers[questions] = True  # to be asked
         for question in np.flatnonzero(answers).tolist():
-            answers[question] = self.check(question)(event)
+            check = self.check(question)
+            answer = None if known is None else known.get(check)
+            if answer is None:
+                answer = check(event)
+                if known is not None:
+                    known[check] = answer
+            answers[question] = answer
         return np.concatenate((numbers, np.unique(owners[answers[questions]])))
+
+
+def _check(asked: Expression) -> Check:
+    """The function that answers a question, made once for all who have it."""
+    check = _CHECKS.get(asked)
+    if check is None:
+        check = _CHECKS[asked] = compile_check(asked)
+    return check

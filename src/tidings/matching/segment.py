@@ -29,7 +29,7 @@ from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.plan import Plan, compile_plan, filters_of
-from tidings.matching.questions import Questions
+from tidings.matching.questions import Check, Questions
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -233,8 +233,16 @@ class Segment:
 
     # One event
 
-    def match(self, event: dict[str, Any], shut: Collection[int] = ()) -> list[Id]:
-        """The ids that a flat event satisfies, but for those with the numbers in `shut`."""
+    def match(
+        self,
+        event: dict[str, Any],
+        shut: Collection[int] = (),
+        known: dict[Check, bool] | None = None,
+    ) -> list[Id]:
+        """The ids that a flat event satisfies, but for those with the numbers in `shut`.
+
+        Answers to questions are taken from what is known, and put there.
+        """
         plan = self.plan
         data = encode(event, plan.folded)
         held = self.arrays(len(data))
@@ -248,12 +256,12 @@ class Segment:
             if held.view[k.STRETCHED]:
                 numbers = np.concatenate((numbers, *self._unrolled(held)))
         elif found == k.NOT_FLAT:
-            return self.match(Event(event), shut)
+            return self.match(Event(event), shut, known)
         else:
             asks = held.context[k.ASKED]
             asked = held.out[: -2 * asks - 1 : -1]
             found_numbers = held.out[: -1 - found]
-            numbers = self.questions.answered(event, len(self.ids), found_numbers, asked)
+            numbers = self.questions.answered(event, len(self.ids), found_numbers, asked, known)
         if self.removed_bits[-1]:
             numbers = numbers[~self.removed[numbers]]
         if shut:

@@ -25,6 +25,7 @@ from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
 from tidings.matching.fresh import NOTHING, Fresh
+from tidings.matching.questions import Check
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
@@ -401,15 +402,16 @@ class _Reader:
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
         """The same where Python is asked."""
         changes = self.fresh.changes
-        ids = self.segments[0].match(event)
-        for segment in self.segments[1:]:
-            ids += segment.match(event)
+        known: dict[Check, bool] = {}
+        ids: list[Id] = []
+        for segment in self.segments:
+            ids += segment.match(event, known=known)
         count = fs.match_jointly(self.alone, data)
         if count < 0:
             return self._again(count, event)
         fresh, asks = self.alone[fs.JOINT_FOUND : fs.JOINT_ASKS + 1].tolist()
         if fresh or asks:
-            more = self.fresh.found(fresh, asks, event, self.found)
+            more = self.fresh.found(fresh, asks, event, self.found, known)
             if changes != self.fresh.changes:  # what was replaced meanwhile may be found twice
                 twice = set(more).intersection(ids)
                 more = [id for id in more if id not in twice]
