@@ -169,6 +169,10 @@ class Fresh:
         self.changes += 1
         return True
 
+    def snapshot(self) -> tuple[dict[Id, int], list[Predicate]]:
+        """The numbers by id as they are now, and the predicates by number, to which others come."""
+        return dict(self.numbers), self.predicates
+
     def held(self) -> dict[Id, Predicate]:
         """The subscriptions that are here."""
         predicates = self.predicates

@@ -51,7 +51,8 @@ from tidings.matching.kernels import (
 )
 
 # Fresh subscriptions: what `fresh` holds, constants as they are, in arrays that are written on.
-# All of this keeps the GIL, so that nobody sees a change half done, and works on one set of stamps.
+# All that changes it keeps the GIL, so that nobody sees a change half done, and works on one set of
+# stamps. What is made anew, from what is held, nobody sees until it is done.
 #
 # A filter is filed under an equality or some bytes of a text, in a chain of a hash table, or else
 # under the presence of one attribute: in its list, or in blocks of 512, where for each cell of the
@@ -1140,7 +1141,7 @@ def let_go(context, owner):
         record += records[record + RECORD_LENGTH]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def measure_held(context, dropped, sizes):
     """How much of each thing those take at most that are not dropped, and how many filters."""
     used = longs_at(context, HELD_USED)
@@ -1184,7 +1185,7 @@ def texts_of_test(records, record, test):
     return test, test
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def hold_others(context, old, dropped, questions):
     """Take over what another context holds, but for the subscriptions that are dropped.
 

@@ -14,8 +14,9 @@ Everything here is done on whole columns at once: a million filters take seconds
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, product
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, product
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -80,6 +81,8 @@ _TYPES: Final = {
     "bool": k.BOOLEAN,
     "any": 15,
 }
+PART: Final = 1 << 14  # constraints that are taken at a time
+MOMENT: Final = 50e-6  # seconds
 _PATTERNS: Final = frozenset({"like", "ilike"})
 _QUESTIONS: Final = frozenset({"ilike", "matches", "imatches", "holds"})
 _BY_PRESENCE: Final = _PATTERNS | {"matches", "imatches", "!=", "i!="}
@@ -202,13 +205,15 @@ class _Build:
         self.slots: dict[str, int] = {}
         self.folded: dict[str, str] = {}
         self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
-        fields = np.fromiter(chain.from_iterable(flat), object, 5 * self.count).reshape(-1, 5)
-        self.tests.negated[:] = fields[:, 3]
-        self.operands = fields[:, 4]
-        # Where the objects are tells them apart quickly: equal texts are mostly one object.
-        places = np.array((ctypes.c_int64 * fields.size).from_address(fields.ctypes.data))
+        self.operands = np.empty(self.count, object)
+        texts = []  # names, operators and types, in parts
+        for begin, fields in _fields(flat, self.count):
+            end = begin + len(fields)
+            self.tests.negated[begin:end] = fields[:, 3]
+            self.operands[begin:end] = fields[:, 4]
+            texts.append(np.ascontiguousarray(fields[:, :3].T))
         (self.name_codes, self.names), (operator_codes, operators), (type_codes, types) = (
-            _coded(fields[:, column], places[column::5]) for column in range(3)
+            _coded([part[column] for part in texts]) for column in range(3)
         )
         self.groups: dict[tuple[str, str], Array] = {}  # of an operator and a type: the tests
         for operator, kind in product(range(len(operators)), range(len(types))):
@@ -812,14 +817,38 @@ class _Build:
         return np.asarray(begins, Whole)
 
 
-def _coded(values: Array, objects: Array) -> tuple[Array, list[str]]:
-    """Which of the distinct texts each is, and these; `objects` tells which object each is."""
-    found = pa.array(np.ascontiguousarray(objects)).dictionary_encode()
+def _fields(flat: Iterable[Constraint], count: int) -> Iterator[tuple[int, Array]]:
+    """The fields of constraints as columns of objects, in parts, each with where it begins.
+
+    One call for all would keep the GIL. And where it is let go only for moments, as NumPy does, who
+    waits for it does not get it; so after each part it is let go for longer.
+    """
+    left = iter(flat)
+    for begin in range(0, max(count, 1), PART):
+        size = 5 * min(PART, count - begin)
+        fields = np.fromiter(chain.from_iterable(islice(left, PART)), object, size)
+        yield begin, fields.reshape(-1, 5)
+        time.sleep(MOMENT)
+
+
+def _coded(parts: list[Array]) -> tuple[Array, list[str]]:
+    """Which of the distinct texts each is, and these.
+
+    Where the objects are tells them apart quickly: equal texts are mostly one object.
+    """
+    # The numbers that an array of objects is made of.
+    objects = np.concatenate(
+        [np.array((ctypes.c_int64 * part.size).from_address(part.ctypes.data)) for part in parts]
+    )
+    found = pa.array(objects).dictionary_encode()
     codes = found.indices.to_numpy(zero_copy_only=False)
     place = np.zeros(len(found.dictionary), np.int64)
-    place[codes] = np.arange(values.size)
+    place[codes] = np.arange(objects.size)
     distinct: dict[str, int] = {}
-    numbers = [distinct.setdefault(text, len(distinct)) for text in values[place].tolist()]
+    numbers = []
+    for at in place.tolist():
+        text = parts[at // PART][at % PART]
+        numbers.append(distinct.setdefault(text, len(distinct)))
     return np.array(numbers, np.int64)[codes], list(distinct)
 
 

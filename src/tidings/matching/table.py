@@ -38,6 +38,7 @@ Array = np.ndarray[Any, Any]
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
 GROWTH: Final = 4  # a segment is compiled again with others when they reach a quarter of it
+TRIES: Final = 2  # to match an event once more while others change the table
 SELDOM: Final = 32  # updates after which that is looked at
 
 
@@ -260,15 +261,25 @@ class Table:
 
     def _compile(self, merged: list[Segment]) -> None:
         """Compile what is fresh and some segments into one, and put it in place."""
+        changed: set[Id] = set()
         with self._lock:
             self._changed = set()
-            current = self._parts.fresh.held()
-            frozen = set(current)
-            for segment in merged:
-                current.update((id, self._predicates[id]) for id in segment.held())
+            frozen, taken = self._parts.fresh.snapshot()
         try:
+            current = {id: taken[number] for id, number in frozen.items()}
+            for segment in merged:
+                for id in segment.held():
+                    predicate = self._predicates.get(id)
+                    if predicate is not None:  # or it was removed just now
+                        current[id] = predicate
             new = self._segment(current)
             new.prepare()
+            while len(self._changed) > SELDOM:
+                with self._lock:
+                    lately, self._changed = self._changed, set()
+                for id in lately:
+                    new.remove(id)
+                changed |= lately
         except BaseException:
             with self._lock:  # all stays as it is, and is tried again when there is more
                 self._compiling = None
@@ -277,9 +288,11 @@ class Table:
         with self._lock:
             for id in self._changed:
                 new.remove(id)
+            self._file()
             segments, fresh = self._parts
             kept = tuple(segment for segment in segments if segment not in merged)
-            self._parts = Parts((*kept, new), fresh.without(frozen - self._changed))
+            left = fresh.without(frozen.keys() - changed - self._changed)
+            self._parts = Parts((*kept, new), left)
             self._compiling = None
             self._least = 0
 
@@ -347,6 +360,7 @@ class _Reader:
         self.parts = parts
         self.lock = lock
         self.segments, self.fresh = parts
+        self.tries = 0  # to match the same event
         self.folds = len(self.fresh.folded)  # when there are more, another is needed
         self.folded = {**self.fresh.folded}
         for segment in self.segments:
@@ -395,9 +409,15 @@ class _Reader:
         return ids
 
     def _anew(self, event: dict[str, Any]) -> list[Id]:
-        """Match once more, while nothing changes: what was replaced would be missing."""
-        with self.lock:
-            return self.match(event)
+        """Match once more: what was replaced meanwhile would be missing."""
+        self.tries += 1
+        try:
+            if self.tries <= TRIES:
+                return self.match(event)
+            with self.lock:  # while nothing changes
+                return self.match(event)
+        finally:
+            self.tries = 0
 
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
         """The same where Python is asked."""
