@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from tidings.matching import table as table_module
 from tidings.matching.contract import Id
 from tidings.matching.documents import tally_documents
 from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.segment import Segment
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
@@ -143,6 +145,34 @@ def test_compiling_in_the_background_changes_no_answer(monkeypatch: pytest.Monke
         assert sorted(table.match({"x": x, "y": y})) == expected
     table.wait()
     assert table.stats().subscriptions == len(held)
+
+
+def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "FRESH", 50)
+    table = Table((n, f"x > {n} and y = {n % 2}") for n in range(100))
+    begun, go_on = threading.Event(), threading.Event()
+    compile_segment = table._segment
+
+    def slowly(subscriptions: Mapping[Id, Predicate]) -> Segment:
+        begun.set()
+        assert go_on.wait(60)
+        return compile_segment(subscriptions)
+
+    monkeypatch.setattr(table, "_segment", slowly)
+    for n in range(100, 200):
+        table.add(n, f"x > {n} and y = {n % 2}")
+    assert begun.wait(60)
+    for n in range(200, 300):  # all of this while it is being compiled
+        table.add(n, f"x > {n} and y = {n % 2}")
+        table.remove(n - 200)
+        table.replace(n - 100, "y = 2")
+        held = {m: m % 2 for m in range(n - 199, n + 1) if not 100 <= m <= n - 100}
+        assert set(table.match({"x": 1000, "y": n % 2})) == {m for m in held if held[m] == n % 2}
+    assert set(table.match({"y": 2})) == set(range(100, 200))
+    go_on.set()
+    table.wait()
+    assert set(table.match({"y": 2})) == set(range(100, 200))
+    assert set(table.match({"x": 1000, "y": 1})) == set(range(201, 300, 2))
 
 
 def test_threads_share_a_table() -> None:
