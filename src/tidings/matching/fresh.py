@@ -88,21 +88,27 @@ class Fresh:
         at_once = plain is None or len(self.waiting) == MOST_WAITING
         if number == self.ids.size or (at_once and not self.file()):
             return False
-        if plain is not None:
-            self.waiting.append(plain)
-        else:
-            data, questions = self._encoded(predicate)
-            if not fk.hold(self.context, data, questions, self.numbers.get(id, -1), marks):
-                return False
-        self.predicates.append(predicate)
+        # All is in place before the kernel is called, since others may match right after it.
         self.ids[number] = id
         if type(id) is int and -MOST <= id < MOST:
             self._integers[number] = id
         else:
             self.used[fk.USED_NAMED] = True
+        instead = self.numbers.get(id, -1)
         self.numbers[id] = number
+        self.predicates.append(predicate)
         self.changes += 1
-        return True
+        if plain is not None:
+            self.waiting.append(plain)
+            return True
+        data, questions = self._encoded(predicate)
+        is_room = bool(fk.hold(self.context, data, questions, instead, marks))
+        if not is_room:
+            del self.predicates[-1], self.numbers[id]
+            if instead >= 0:
+                self.numbers[id] = instead
+        self.changes += 1  # once more: who began to match in between has to notice
+        return is_room
 
     def file(self) -> bool:
         """File what waits; False if there is no room."""

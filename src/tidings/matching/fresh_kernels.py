@@ -1,10 +1,9 @@
 """The compiled part of what is fresh: filters held with their constants as they are.
 
-What must live here: the layout of the growing arrays that `fresh` makes, and what reads and writes
-them. An event is read once more, its values as they are. It is looked up by its equalities and by
-the bytes that its texts begin with, end with and contain. What asks for nothing of that lies in a
-list of the attribute, with a test beside it; and where such a list grows long, in blocks of 512
-with a bit for each in every cell of an attribute, as in the cells of `kernels`.
+What must live here: the layout of the growing arrays that `fresh` makes, and what writes them.
+Filters are filed by their equalities and by bytes that texts begin with, end with and contain. What
+asks for nothing of that lies in a list of the attribute, with a test beside it; or else in blocks
+of 512 with a bit for each in every cell of an attribute, as in the cells of `kernels`.
 
 Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
 has to change this file too, or to remove what is kept; the tests do that by themselves.
@@ -54,9 +53,10 @@ from tidings.matching.kernels import (
 # All that changes it keeps the GIL, so that nobody sees a change half done, and works on one set of
 # stamps. What is made anew, from what is held, nobody sees until it is done.
 #
-# A filter is filed under an equality or some bytes of a text, in a chain of a hash table, or else
-# under the presence of one attribute: in its list, or in blocks of 512, where for each cell of the
+# A filter is filed under an equality or some bytes of a text, in a chain of a hash table; under one
+# attribute, in a list of bare filters or of others; or in blocks of 512, where for each cell of the
 # values of some attributes eight words tell which of these an event with such a value may satisfy.
+# A block is for all events, for those that have an attribute, or have it in a quarter of its cells.
 # What is left is tested. Slot 0 is always present.
 (
     HELD_USED, HELD_NAMES, HELD_SLOTS, HELD_CUTS, HELD_RECORDS, HELD_NODES, HELD_KEYS,

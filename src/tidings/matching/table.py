@@ -39,6 +39,7 @@ PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
 GROWTH: Final = 4  # a segment is compiled again with others when they reach a quarter of it
 TRIES: Final = 2  # to match an event once more while others change the table
+ROUNDS: Final = 4  # to remove from what was compiled what has changed since
 SELDOM: Final = 32  # updates after which that is looked at
 
 
@@ -274,7 +275,7 @@ class Table:
                         current[id] = predicate
             new = self._segment(current)
             new.prepare()
-            while len(self._changed) > SELDOM:
+            for _ in range(ROUNDS):  # each has less to do, until the last while others wait
                 with self._lock:
                     lately, self._changed = self._changed, set()
                 for id in lately:
