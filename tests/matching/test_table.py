@@ -175,6 +175,24 @@ def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(table.match({"x": 1000, "y": 1})) == set(range(201, 300, 2))
 
 
+def test_a_list_made_during_a_removal_loses_nothing_else() -> None:
+    """The mark is there, and the count that tells of it not yet, when the list is made."""
+    table = Table({n: f"y > -{n}" for n in range(100)})
+    assert len(table.match({"y": 5})) == 100
+    (segment,) = table._parts.segments
+    number = segment.number_of(40)
+    assert number is not None
+    which, place = segment._settled_at(number)
+    segment.removed[number] = True
+    segment._settle(which)
+    segment.changed[which] += 1
+    segment._unsettle(which, place)
+    ids, gone = segment._settled[which]
+    assert sorted(ids) == [n for n in range(100) if n != 40]
+    assert gone == [place]
+    assert segment.made[which] == segment.changed[which]
+
+
 def test_threads_share_a_table() -> None:
     table = Table((n, f"x = {n % 100} and name prefix 'n{n % 7}'") for n in range(2_000))
     wrong: list[Any] = []

@@ -184,8 +184,9 @@ class Segment:
             if self.made[which] == self._changes[which] - 1:
                 ids, gone = self._settled[which]
                 before = bisect_left(gone, place)
-                del ids[place - before]
-                gone.insert(before, place)
+                if gone[before : before + 1] != [place]:  # or it was made when that had gone
+                    del ids[place - before]
+                    gone.insert(before, place)
                 self.made[which] += 1
 
     def _settled_at(self, number: int) -> tuple[int, int]:
