@@ -1,7 +1,8 @@
 """What is fresh: found like what is compiled, over the whole language, through every change."""
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -255,11 +256,26 @@ def test_ready_lists_of_ids_follow_removals() -> None:
     assert table.match({"x": 300}) == []
 
 
+@pytest.fixture
+def hurry() -> Iterator[None]:
+    """Threads take turns far more often than usual."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(3e-5)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("hurry")
 @pytest.mark.parametrize(
-    "kept", ["x = {third} and y > 0", "y > -{n}"], ids=["with a test left", "ready lists"]
+    "kept",
+    ["x = {third} and y > 0", "y > -{n}", "x = {third} and z matches '[ab]'"],
+    ids=["with a test left", "ready lists", "with a question"],
 )
-def test_what_is_replaced_is_found_once_at_every_moment(kept: str) -> None:
+def test_what_is_replaced_is_found_once_at_every_moment(
+    kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Make before break: while it goes from segment to fresh, to fresh again, and to a segment."""
+    monkeypatch.setattr(table_module, "FRESH", 64)
     table = Table({n: kept.format(n=n, third=n % 3) for n in range(200)})
     stop = threading.Event()
     wrong: list[Any] = []
@@ -278,6 +294,7 @@ def test_what_is_replaced_is_found_once_at_every_moment(kept: str) -> None:
         for n in range(200):
             extra = "" if turn % 2 else " and z i= 'A'"
             table.replace(n, f"{kept.format(n=n, third=n % 3)} and y > {turn}{extra}")
+            table.add(1_000 + 200 * turn + n, "y > 9")  # which waits
         if turn == 2:
             table.compact()
     stop.set()

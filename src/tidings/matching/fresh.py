@@ -54,6 +54,7 @@ class Fresh:
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
         self.changes = 0
+        self.replacing = False  # something at this moment
         self.waiting: list[bytes] = []  # the last predicates, which are to be filed
         self.questions = Questions()
         self._arrays = {
@@ -102,12 +103,14 @@ class Fresh:
             self.waiting.append(plain)
             return True
         data, questions = self._encoded(predicate)
+        self.replacing = True
         is_room = bool(fk.hold(self.context, data, questions, instead, marks))
         if not is_room:
             del self.predicates[-1], self.numbers[id]
             if instead >= 0:
                 self.numbers[id] = instead
         self.changes += 1  # once more: who began to match in between has to notice
+        self.replacing = False
         return is_room
 
     def file(self) -> bool:

@@ -433,7 +433,8 @@ class _Reader:
         fresh, asks = self.alone[fs.JOINT_FOUND : fs.JOINT_ASKS + 1].tolist()
         if fresh or asks:
             more = self.fresh.found(fresh, asks, event, self.found, known)
-            if changes != self.fresh.changes:  # what was replaced meanwhile may be found twice
+            # What was replaced meanwhile may be found twice.
+            if self.fresh.replacing or changes != self.fresh.changes:
                 twice = set(more).intersection(ids)
                 more = [id for id in more if id not in twice]
             ids += more
@@ -467,10 +468,11 @@ class _Reader:
         self.alone = joint.copy()
         joint[fs.JOINT_PLANS] = len(self.held)
         joint[fs.JOINT_PLAN :: fs.JOINT_STEP] = [a.context.ctypes.data for _, a in self.held]
-        named = [np.zeros(0) if s.counted else s.id_objects() for s in self.segments]
-        if all(ids.dtype != object for ids in named):
+        # The arrays are kept here too: two threads may make those of a segment at the same time.
+        self.named = [np.zeros(0) if s.counted else s.id_objects() for s in self.segments]
+        if all(ids.dtype != object for ids in self.named):
             joint[fs.JOINT_IDS : fs.JOINT_IDS_SIZE + 1] = self.ids.ctypes.data, self.ids.size
-            addresses = [ids.ctypes.data if ids.size else 0 for ids in named]
+            addresses = [ids.ctypes.data if ids.size else 0 for ids in self.named]
             joint[fs.JOINT_PLAN + 1 :: fs.JOINT_STEP] = addresses
         self.joint = joint
         self.view = joint.data  # which gives Python's integers at once
