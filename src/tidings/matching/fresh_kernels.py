@@ -598,7 +598,7 @@ def chain_length(used, nodes, hashed):
 
 @njit(cache=True)
 def file_record(context, record):
-    """File a filter under the rarest of its equalities so far, or else in a block."""
+    """File a filter under the rarest of its equalities or grams so far, or else by an attribute."""
     used = longs_at(context, HELD_USED)
     slots = longs_at(context, HELD_SLOTS)
     records = longs_at(context, HELD_RECORDS)
@@ -650,10 +650,11 @@ def file_record(context, record):
             place = record + records[listed + 1] + 2 * i
             file_key(context, key_of(records, texts, listed, place), record, key, slot)
     elif primary >= 0:
-        if used[USED_SLOTS] <= MANY_SLOTS + 1:
-            if not file_bare(context, primary, record):
-                file_in_quarter(context, record)
-        elif not file_bare(context, primary, record):
+        if file_bare(context, primary, record):
+            pass
+        elif used[USED_SLOTS] <= MANY_SLOTS + 1:
+            file_in_quarter(context, record)
+        else:
             file_in_list(context, primary, record)
     else:
         file_in_block(context, SLOT_BLOCK, 0, record)
