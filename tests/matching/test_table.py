@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -147,18 +146,27 @@ def test_compiling_in_the_background_changes_no_answer(monkeypatch: pytest.Monke
     assert table.stats().subscriptions == len(held)
 
 
-def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("before", [0, 1, 2])
+def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """Be it for the first time or merged with what is compiled already."""
     monkeypatch.setattr(table_module, "FRESH", 50)
     table = Table((n, f"x > {n} and y = {n % 2}") for n in range(100))
+    for turn in range(before):
+        for n in range(100):
+            table.add(f"{turn} {n}", "y = 3")
+        table.wait()
+        assert len(table._parts.segments[0]) >= 150
+        for n in range(100):
+            table.remove(f"{turn} {n}")
     begun, go_on = threading.Event(), threading.Event()
-    compile_segment = table._segment
+    grown = table._grown
 
-    def slowly(subscriptions: Mapping[Id, Predicate]) -> Segment:
+    def slowly(*given: Any) -> Segment:
         begun.set()
         assert go_on.wait(60)
-        return compile_segment(subscriptions)
+        return grown(*given)
 
-    monkeypatch.setattr(table, "_segment", slowly)
+    monkeypatch.setattr(table, "_grown", slowly)
     for n in range(100, 200):
         table.add(n, f"x > {n} and y = {n % 2}")
     assert begun.wait(60)
@@ -460,11 +468,11 @@ def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
     monkeypatch.setattr(table_module, "FRESH", 50)
     table = Table()
 
-    def fail(_: Any) -> Any:
+    def fail(*_: Any) -> Any:
         raise MemoryError
 
     with monkeypatch.context() as broken:
-        broken.setattr(table, "_segment", fail)
+        broken.setattr(table, "_grown", fail)
         for n in range(100):
             table.add(n, f"x > {n}")
         table.wait()

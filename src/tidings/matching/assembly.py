@@ -22,7 +22,8 @@ from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.contract import names_of
-from tidings.matching.plan import Plan, compile_plan, filters_of
+from tidings.matching.plan import Plan, compile_plan
+from tidings.matching.ranking import filters_of
 from tidings.matching.segment import Segment
 from tidings.matching.storage import StoredIds
 

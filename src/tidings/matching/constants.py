@@ -7,9 +7,8 @@ equality are numbered across all slots, patterns are only told apart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,112 +20,149 @@ from tidings.matching import kernels as k
 Array = np.ndarray[Any, Any]
 
 
-class Constants:
+class Numbers(NamedTuple):
+    """Numbers, slot by slot and in order within each, none twice."""
+
+    highs: Array  # the double that is next to each
+    lows: Array  # and what is left
+    begins: Array  # of each slot, and where the last ends
+
+    @property
+    def counts(self) -> Array:
+        """How many there are in each slot."""
+        return np.diff(self.begins)
+
+
+class Texts(NamedTuple):
+    """Texts, slot by slot, none twice in a slot; those that are compared in order are in order."""
+
+    places: Array  # where the bytes of each begin, and those of the last end
+    data: Array
+    begins: Array  # of each slot, and where the last ends
+
+    @property
+    def counts(self) -> Array:
+        """How many there are in each slot."""
+        return np.diff(self.begins)
+
+    @classmethod
+    def of(cls, texts: pa.Array, slots: Array, slot_count: int) -> Texts:
+        """Texts as Arrow has them, in the order of their slots."""
+        _, offsets, data = texts.buffers()
+        places = np.zeros(1, np.int64)
+        if len(texts):
+            places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        held = np.frombuffer(b"" if data is None else data, np.uint8)[places[0] : places[-1]]
+        return cls(places - places[0], held, np.searchsorted(slots, np.arange(slot_count + 1)))
+
+    def base(self, slots: Array) -> Array:
+        """Where the ranks of a slot begin among those of all: between texts there are some too."""
+        return 2 * self.begins[slots] + slots
+
+
+class Constants(NamedTuple):
+    """What values are compared with."""
+
+    numbers: Numbers
+    equal: Texts  # for equality
+    bounds: Texts  # in order
+
+
+class Taken:
     """Constants taken so far, with the slot of each."""
 
     def __init__(self, slots: int) -> None:
         self.slot_count = slots
-        self.taken_slots: list[Array] = []
-        self.taken: list[Any] = []
+        self.slots: list[Array] = []
+        self.values: list[Any] = []
 
     def take(self, slots: Array, values: list[Any]) -> slice:
         """Take constants; what to ask for their places with, once they are ranked."""
-        start = len(self.taken)
-        self.taken.extend(values)
-        self.taken_slots.append(slots)
-        return slice(start, len(self.taken))
+        start = len(self.values)
+        self.values.extend(values)
+        self.slots.append(slots)
+        return slice(start, len(self.values))
+
+    def all_slots(self) -> Array:
+        """The slot of each."""
+        return np.concatenate([*self.slots, np.zeros(0, np.int64)])
 
 
-class Numbers(Constants):
-    """The numeric constants of all slots, ranked within each, exactly."""
+class TakenNumbers(Taken):
+    """Numbers that values are compared with."""
 
-    def rank(self) -> None:
-        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        highs = np.array(self.taken, np.float64)
+    def rank(self) -> Numbers:
+        """All of them; from then on there are places."""
+        slots = self.all_slots()
+        highs = np.array(self.values, np.float64)
         lows = np.zeros(highs.size, np.int64)
         for at in np.flatnonzero(np.abs(highs) >= 2.0**53).tolist():
-            value = self.taken[at]
+            value = self.values[at]
             if isinstance(value, int):
                 lows[at] = value - int(highs[at])
         highs += 0.0  # one zero
         order = np.lexsort((lows, highs, slots))
-        slots, highs, lows = slots[order], highs[order], lows[order]
+        in_order = slots[order]
+        highs, lows = highs[order], lows[order]
         new = np.zeros(order.size, bool)
         new[:1] = True
-        for column in (slots, highs, lows):
+        for column in (in_order, highs, lows):
             new[1:] |= column[1:] != column[:-1]
-        self.constant = np.empty(order.size, np.int64)  # of each taken: its number among all
-        self.constant[order] = np.cumsum(new) - 1
-        self.highs, self.lows, self.slots = highs[new], lows[new], slots[new]
-        self.counts = np.bincount(self.slots, minlength=self.slot_count)
-        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
-
-    def index(self, taken: slice) -> Array:
-        constant: Array = self.constant[taken]
-        return constant
-
-    def place(self, taken: slice) -> Array:
-        number = self.constant[taken]
-        within: Array = number - self.begins[self.slots[number]]
-        return within
-
-    def size(self, slots: Array) -> Array:
-        counts: Array = self.counts[slots]
-        return counts
+        begins = np.searchsorted(in_order[new], np.arange(self.slot_count + 1))
+        number = np.empty(order.size, np.int64)
+        number[order] = np.cumsum(new) - 1
+        self.places = number - begins[slots]  # of each its place within the slot
+        return Numbers(highs[new], lows[new], begins)
 
 
-class Equalities(Constants):
-    """Texts that values are compared with for equality, numbered across all slots."""
+class TakenTexts(Taken):
+    """Texts that values are compared with for equality."""
 
-    def rank(self) -> None:
-        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        self.texts = pa.array(self.taken, pa.large_string())
-        _, offsets, data = self.texts.buffers()
-        begins = np.frombuffer(offsets, np.int64)[: len(self.texts) + 1] if self.taken else slots
-        held = np.frombuffer(data if data is not None else b"", np.uint8)
-        number = np.empty(slots.size, np.int64)
-        first = np.empty(slots.size, np.int64)  # of each distinct one where it was taken
-        first = first[: k.number_texts(slots, begins, held, k.table_for(slots.size), number, first)]
-        order = np.argsort(slots[first], kind="stable")
-        place = np.empty(order.size, np.int64)
-        place[order] = np.arange(order.size)
-        self.number = place[number]  # of each taken
-        self.first = first[order]
-        self.slots = slots[self.first]
+    def rank(self) -> Texts:
+        """All of them; from then on there are numbers."""
+        slots = self.all_slots()
+        texts = pa.array(self.values, pa.large_string())
+        held = Texts.of(texts, slots, 0)
+        self.numbers, first = numbered(slots, held.places, held.data)
+        return Texts.of(texts.take(pa.array(first)), slots[first], self.slot_count)
 
 
-class Bounds(Constants):
-    """Texts that values are compared with in order, ranked within each slot by code point."""
+def numbered(slots: Array, places: Array, data: Array) -> tuple[Array, Array]:
+    """The numbers of texts, slot by slot and across all, and where each number occurs first."""
+    number = np.empty(slots.size, np.int64)
+    first = np.empty(slots.size, np.int64)
+    table = k.table_for(slots.size)
+    count = k.number_texts(slots, places, read_only(data), table, number, first)
+    order = np.argsort(slots[first[:count]], kind="stable")
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    return place[number], first[order]
 
-    def rank(self) -> None:
-        slots = np.concatenate([*self.taken_slots, np.zeros(0, np.int64)])
-        self.sorted = sorted({text for text in self.taken if text is not TOP})
-        rank = {text: number for number, text in enumerate(self.sorted)}
-        rank[TOP] = len(self.sorted)  # above all, in no slot
-        size = len(self.sorted) + 1
-        ranks = np.fromiter(map(rank.__getitem__, self.taken), np.int64, len(self.taken))
-        real = ranks < size - 1
-        used = np.unique(slots[real] * size + ranks[real])
-        self.slots, self.ranks = used // size, used % size
-        self.counts = np.bincount(self.slots, minlength=self.slot_count)
-        self.begins = np.concatenate(([0], np.cumsum(self.counts)))
-        number = np.searchsorted(used, slots * size + ranks)
-        self.within = number - self.begins[slots]
 
-    def place(self, taken: slice) -> Array:
-        within: Array = self.within[taken]
-        return within
+def read_only(array: Array) -> Array:
+    """A view that cannot be written to: to Numba it is of another type than one that can."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
-    def size(self, slots: Array) -> Array:
-        counts: Array = self.counts[slots]
-        return counts
 
-    def base(self, slots: Array) -> Array:
-        """Where the places of a slot begin among those of all."""
-        return 2 * self.begins[slots] + slots
+class TakenBounds(Taken):
+    """Texts that values are compared with in order, which is by code point."""
 
-    def encoded(self) -> Iterable[bytes]:
-        return (self.sorted[rank].encode() for rank in self.ranks.tolist())
+    def rank(self) -> Texts:
+        """All of them; from then on there are places."""
+        slots = self.all_slots()
+        texts = sorted({text for text in self.values if text is not TOP})
+        rank = {text: number for number, text in enumerate(texts)}
+        rank[TOP] = len(texts)  # above all, in no slot
+        size = len(texts) + 1
+        ranks = np.fromiter(map(rank.__getitem__, self.values), np.int64, len(self.values))
+        both = slots * size + ranks
+        used = np.unique(both[ranks < len(texts)])
+        held = pa.array(texts, pa.large_string()).take(pa.array(used % size))
+        found = Texts.of(held, used // size, self.slot_count)
+        self.places = np.searchsorted(used, both) - found.begins[slots]  # of each within the slot
+        return found
 
 
 class Patterns:
@@ -134,9 +170,10 @@ class Patterns:
 
     def __init__(self) -> None:
         self.numbers: dict[bytes, int] = {}
+        self.grams: list[int] = []  # of each number the run to file it under; zero if there is none
 
-    def contained(self, texts: list[str]) -> tuple[Array, Array]:
-        """The numbers of texts that values may contain, and of each the run to file it under."""
+    def contained(self, texts: list[str]) -> Array:
+        """The numbers of texts that values may contain."""
         distinct = {text: text.encode() for text in dict.fromkeys(texts)}
         runs = {
             text: [data[i : i + 3] for i in range(max(len(data) - 2, 1))]
@@ -145,11 +182,11 @@ class Patterns:
         common: dict[bytes, int] = {}
         for run in chain.from_iterable(runs.values()):
             common[run] = common.get(run, 0) + 1
-        rarest = {text: min(found, key=lambda run: common[run]) for text, found in runs.items()}
-        gram = {text: int.from_bytes(run, "big") | len(run) << 24 for text, run in rarest.items()}
         number = {text: self._number(data) for text, data in distinct.items()}
-        numbers = np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
-        return numbers, np.fromiter(map(gram.__getitem__, texts), np.int64, len(texts))
+        for text, found in runs.items():
+            rarest = min(found, key=lambda run: common[run])
+            self.grams[number[text]] = int.from_bytes(rarest, "big") | len(rarest) << 24
+        return np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
 
     def like(self, patterns: list[str]) -> Array:
         """The numbers of patterns that whole values may fit; -1 for one that is too long."""
@@ -161,10 +198,24 @@ class Patterns:
         return np.fromiter(map(number.__getitem__, patterns), np.int64, len(patterns))
 
     def _number(self, data: bytes) -> int:
-        return self.numbers.setdefault(data, len(self.numbers))
+        number = self.numbers.setdefault(data, len(self.numbers))
+        if number == len(self.grams):
+            self.grams.append(0)
+        return number
 
-    def encoded(self) -> Iterable[bytes]:
-        return self.numbers
+    def joined(self, others: Patterns) -> tuple[Patterns, Array]:
+        """These and others together, and for each of the others its number there."""
+        both = Patterns()
+        both.numbers, both.grams = dict(self.numbers), list(self.grams)
+        number_of = np.fromiter(map(both._number, others.numbers), np.int64, len(others.numbers))
+        for number, gram in zip(number_of.tolist(), others.grams, strict=True):
+            both.grams[number] = both.grams[number] or gram
+        return both, number_of
+
+    def texts(self) -> Texts:
+        """All of them, in one slot."""
+        held = pa.array(list(self.numbers), pa.large_binary())
+        return Texts.of(held, np.zeros(len(held), np.int64), 1)
 
 
 def like_bytes(pattern: str) -> bytes:

@@ -7,68 +7,54 @@ ranges which many events satisfy are held as bits in cells.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numba import njit
 
+from tidings.matching import filing_kernels as fk
 from tidings.matching import kernels as k
-from tidings.matching.constants import Bounds, Equalities, Numbers
+from tidings.matching.ranking import (
+    BY_GRAM,
+    BY_NUMBER,
+    BY_NUMBERS,
+    BY_ORDER,
+    BY_PREFIX,
+    BY_PRESENCE,
+    BY_TEXT,
+    BY_TEXTS,
+    BY_TRUTH,
+    IN_CELLS,
+    NO_WAY,
+    Ranked,
+    Tests,
+    count_within,
+)
 
 Array = np.ndarray[Any, Any]
-
-# Ways to file a filter.
-BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(6)
-BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS, NO_WAY = range(6, 11)
 
 MANY_RANGES: Final = 2_048  # filters that many events come near, from which they are in cells
 WIDE: Final = 0.01  # share of events that is many
 
 
-class Tests:
-    """The constraints of all filters, column by column."""
-
-    def __init__(self, count: int) -> None:
-        self.filter = np.zeros(count, np.int64)
-        self.slot = np.zeros(count, np.int64)
-        self.kind = np.zeros(count, np.int64)
-        self.types = np.zeros(count, np.int64)
-        self.negated = np.zeros(count, bool)
-        self.low = np.zeros(count, np.int64)
-        self.high = np.zeros(count, np.int64)
-        self.way = np.full(count, NO_WAY, np.int64)
-        self.key = np.zeros(count, np.int64)  # what the way files it under
-        self.share = np.full(count, np.inf)  # of events that satisfy it, estimated
-        self.exact = np.zeros(count, bool)  # filed under it, it need not be tested again
-
-
-class Ranked(NamedTuple):
-    """All filters with their constants ranked: what filing starts from."""
-
-    tests: Tests
-    slots: int
-    filters: int
-    equal: Equalities
-    numbers: Numbers
-    bounds: Bounds
-
-
 class Lists:
     """Which list each filter is filed in, and how events find the lists."""
 
-    def __init__(self, ranked: Ranked, filed: Array) -> None:
-        tests = ranked.tests
+    def __init__(self, ranked: Ranked) -> None:
+        tests, numbers, equal = ranked.tests, ranked.constants.numbers, ranked.constants.equal
         self.ranked = ranked
-        self.filed = filed
         self.count = 0
+        self.filed, self.share = _most_selective(ranked)
+        filed = self.filed
         has = filed >= 0
         way = np.full(filed.size, NO_WAY, np.int64)
         key = np.zeros(filed.size, np.int64)
         slot = np.zeros(filed.size, np.int64)
         way[has], key[has], slot[has] = (
-            column[filed[has]] for column in (tests.way, tests.key, tests.slot)
+            column[filed[has]] for column in (tests.way, tests.low, tests.slot)
         )
-        slots = ranked.slots
+        key[way == BY_NUMBER] = (numbers.begins[slot] + (key >> 1))[way == BY_NUMBER]
+        key[way == BY_GRAM] = np.array(ranked.patterns.grams, np.int64)[key[way == BY_GRAM]]
+        slots = len(ranked.slots)
         self.of_filter = np.full(filed.size, -1, np.int64)
         self.link_list = np.zeros(0, np.int64)
         self.link_filter = np.zeros(0, np.int64)
@@ -76,9 +62,11 @@ class Lists:
 
         self.dense = self._dense(way)
         way[self.dense.filters] = IN_CELLS
-        text_count, number_count = ranked.equal.slots.size, ranked.numbers.highs.size
-        by_text_links = self._links(way == BY_TEXTS, key, ranked.equal.number)
-        by_number_links = self._links(way == BY_NUMBERS, key, ranked.numbers.constant)
+        text_count, number_count = equal.places.size - 1, numbers.highs.size
+        by_text_links = self._links(way == BY_TEXTS)
+        by_number_links = self._links(way == BY_NUMBERS)
+        of_links = numbers.begins[slot[by_number_links[1]]]
+        by_number_links = of_links + (by_number_links[0] >> 1), by_number_links[1]
         # Of each key the list, or that of the next key which has one: between successive ones lie
         # the records of the first, so an event goes there without a look at the list.
         self.by_text = self._successive(way == BY_TEXT, key, text_count, by_text_links)
@@ -124,7 +112,7 @@ class Lists:
         celled = ((tests.kind == k.NUMBER_IN) | (tests.kind == k.TEXT_IS)) & ~tests.negated
         count = np.bincount(tests.filter[celled], minlength=way.size)
         chosen = np.flatnonzero(np.isin(way, (BY_ORDER, BY_TEXT, BY_NUMBER)) & (count > 1))
-        chosen = chosen[tests.share[self.filed[chosen]] >= WIDE]
+        chosen = chosen[self.share[chosen] >= WIDE]
         if chosen.size < MANY_RANGES:
             chosen = chosen[:0]
         return Cells(self.ranked, chosen, celled)
@@ -137,12 +125,13 @@ class Lists:
         used = np.flatnonzero(of_key >= 0)
         return first + np.searchsorted(used, np.arange(size + 1))
 
-    def _links(self, chosen: Array, key: Array, values: Array) -> tuple[Array, Array]:
+    def _links(self, chosen: Array) -> tuple[Array, Array]:
         """For filters filed under a list of values: each value, and the filter."""
         filters = np.flatnonzero(chosen)
-        sizes = self.ranked.tests.high[self.filed[filters]]
-        begins = np.repeat(key[filters], sizes)
-        return values[begins + count_within(np.repeat(filters, sizes))], np.repeat(filters, sizes)
+        tests, test = self.ranked.tests, self.filed[filters]
+        of_value = np.repeat(filters, tests.high[test])
+        begins = np.repeat(tests.low[test], tests.high[test])
+        return self.ranked.members[begins + count_within(of_value)], of_value
 
     def _by_gram(self, chosen: Array, slot: Array, key: Array) -> tuple[Array, Array, Array]:
         both = slot[chosen] << 32 | key[chosen]
@@ -154,7 +143,7 @@ class Lists:
 
     def _by_prefix(self, chosen: Array, slot: Array) -> tuple[Array, Array, Array]:
         """Prefixes nest, so each has a parent, and each place among the bounds an innermost one."""
-        tests, bounds = self.ranked.tests, self.ranked.bounds
+        tests, bounds = self.ranked.tests, self.ranked.constants.bounds
         test = self.filed[chosen]
         low = bounds.base(tests.slot[test]) + tests.low[test]
         high = bounds.base(tests.slot[test]) + tests.high[test]
@@ -163,9 +152,9 @@ class Lists:
         lists = self.count + np.arange(nodes.size)
         self.count += nodes.size
         ends = high[first]
-        inner = np.full(int(2 * bounds.begins[-1] + self.ranked.slots), -1, np.int64)
+        inner = np.full(int(2 * bounds.begins[-1]) + len(self.ranked.slots), -1, np.int64)
         parent = np.full(nodes.size, -1, np.int64)
-        nest_prefixes(nodes, ends, inner, parent)
+        fk.nest_prefixes(nodes, ends, inner, parent)
         return inner, lists, parent
 
     def by_order(self, done: Array) -> None:
@@ -179,14 +168,18 @@ class Lists:
         )
 
     def _sorted(self, chosen: Array) -> tuple[Array, Array, Array]:
-        tests = self.ranked.tests
+        """Filters by slot, list and key: ranges by the end that fewer values are beyond."""
+        tests, (numbers, _, bounds) = self.ranked.tests, self.ranked.constants
         test = self.filed[chosen]
-        slot, which = tests.slot[test], tests.key[test]
-        from_low = (which & 1) == 0
-        key = np.where(from_low, tests.low[test], -tests.high[test])
-        order = np.lexsort((key, which, slot))
-        group = (4 * slot + which)[order]
-        begins = np.searchsorted(group, np.arange(4 * self.ranked.slots + 1))
+        slot, low, high = tests.slot[test], tests.low[test], tests.high[test]
+        numeric = tests.kind[test] == k.NUMBER_IN
+        top = 2 * np.where(numeric, numbers.counts[slot], bounds.counts[slot])
+        from_low = (high >= top) | ((low > 0) & (top - low < high))
+        first_list = np.where(numeric, k.NUMBER_LOW_LIST, k.TEXT_LOW_LIST)
+        group = 4 * slot + first_list + ~from_low
+        key = np.where(from_low, low, -high)
+        order = np.lexsort((key, group))
+        begins = np.searchsorted(group[order], np.arange(4 * len(self.ranked.slots) + 1))
         return chosen[order], begins, key[order]
 
 
@@ -202,7 +195,7 @@ class Cells:
         inside[chosen] = True
         test = np.flatnonzero(celled & inside[tests.filter])
         of_test = 2 * tests.slot + (tests.kind == k.TEXT_IS)
-        columns = 2 * ranked.slots
+        columns = 2 * len(ranked.slots)
         # Of several constraints of a filter on a column the first: a list may satisfy them apart.
         key = tests.filter[test] * columns + of_test[test]
         test = test[np.unique(key, return_index=True)[1]]
@@ -314,24 +307,18 @@ def _packed(bits: Array) -> Array:
     return np.packbits(bits, bitorder="little").view(np.int32)
 
 
-@njit(cache=True)
-def nest_prefixes(nodes: Array, ends: Array, inner: Array, parent: Array) -> None:
-    """Walk the nested intervals in order of their beginning, keeping the open ones on a stack."""
-    stack = np.empty(nodes.size + 1, np.int64)
-    depth = 0
-    for node in range(nodes.size):
-        while depth and ends[stack[depth - 1]] < nodes[node]:
-            depth -= 1
-        parent[node] = stack[depth - 1] if depth else -1
-        stack[depth] = node
-        depth += 1
-        for place in range(nodes[node], ends[node] + 1):
-            inner[place] = node
-
-
-def count_within(groups: Array) -> Array:
-    """0, 1, 2, … within each run of equal numbers."""
-    if not groups.size:
-        return np.zeros(0, np.int64)
-    starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
-    return np.arange(groups.size) - np.repeat(starts, np.diff(np.append(starts, groups.size)))
+def _most_selective(ranked: Ranked) -> tuple[Array, Array]:
+    """For each filter its most selective test, or -1, and the share of events that satisfy it."""
+    tests, constants = ranked.tests, ranked.constants
+    filed = np.full(ranked.filters, -1, np.int64)
+    least = np.full(ranked.filters, np.inf)
+    given = ranked.shares is not None
+    shares = ranked.shares if ranked.shares is not None else np.zeros(0)
+    mentioned = np.bincount(tests.slot, minlength=len(ranked.slots)) / max(ranked.filters, 1)
+    fk.choose(
+        tests.filter, tests.slot, tests.kind, tests.low, tests.high, tests.way, tests.negated,
+        np.minimum(mentioned, 1.0), constants.numbers.counts, constants.equal.counts,
+        constants.bounds.counts, given, shares,
+        filed, least,
+    )  # fmt: skip
+    return filed, least

@@ -25,8 +25,8 @@ from tidings.language.predicate import Predicate
 from tidings.matching import fresh_kernels as fk
 from tidings.matching import kernels as k
 from tidings.matching.contract import Id, all_integers
-from tidings.matching.plan import FOLDED, derived_name, filters_of
 from tidings.matching.questions import Check, Questions
+from tidings.matching.ranking import FOLDED, derived_name, filters_of
 from tidings.matching.segment import ids_at
 
 Array = np.ndarray[Any, Any]

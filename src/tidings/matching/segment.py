@@ -13,7 +13,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -28,8 +28,10 @@ from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
-from tidings.matching.plan import Plan, compile_plan, filters_of
+from tidings.matching.merging import Coordinates, merge
+from tidings.matching.plan import Plan, compile_plan, lay_out
 from tidings.matching.questions import Check, Questions
+from tidings.matching.ranking import filters_of, rank
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -61,8 +63,10 @@ class Segment:
         self.plan = plan
         # Whether the numbers are the ids.
         self.counted = bool(ids) and (
-            isinstance(ids, range) or (isinstance(ids, list) and ids == list(range(len(ids))))
+            isinstance(ids, range)
+            or (isinstance(ids, list) and ids[-1] == len(ids) - 1 and ids == list(range(len(ids))))
         )
+        self.coordinates: Coordinates | None = None  # of the filters, if they are kept
         self.removed = np.zeros(len(ids), bool)
         self.removed_bits = np.zeros(len(ids) // 8 + 2, np.uint8)  # the same, and whether any is
         self._bits = self.removed_bits.data  # which gives Python's integers at once
@@ -96,8 +100,56 @@ class Segment:
         statistics: Statistics | None = None,
     ) -> Segment:
         """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
-        predicates = list(subscriptions.values())
-        return cls(list(subscriptions), _compile(predicates, absorb, statistics))
+        flat = _Flat.of(list(subscriptions.values()))
+        plan = compile_plan(*flat, len(subscriptions), absorb, statistics)
+        return cls(list(subscriptions), plan)
+
+    @classmethod
+    def growing(
+        cls, subscriptions: Mapping[Id, Predicate], statistics: Statistics | None = None
+    ) -> Segment:
+        """Compile subscriptions and keep what is needed to compile more into them."""
+        flat = _Flat.of(list(subscriptions.values()))
+        ranked = rank(flat.filters, flat.questions, statistics)
+        segment = cls(list(subscriptions), lay_out(ranked, flat.owners, len(subscriptions)))
+        segment.coordinates = Coordinates.of(ranked, flat.owners)
+        return segment
+
+    def grown(
+        self, gone: Array, more: Mapping[Id, Predicate], statistics: Statistics | None = None
+    ) -> Segment:
+        """Another one without the subscriptions gone, and with more in their places.
+
+        Both know the numbers of all ids; which of these it has, each sees by its own.
+        """
+        assert self.coordinates is not None
+        flat = _Flat.of(list(more.values()))
+        slots = self.coordinates.slots.copy()
+        ranked = rank(flat.filters, flat.questions, statistics, slots)
+        free = np.flatnonzero(gone)
+        appended = max(len(more) - free.size, 0)
+        taken = np.append(free[: len(more)], len(self.ids) + np.arange(appended))
+        lately = Coordinates.of(ranked, taken[flat.owners])
+        merged = merge(self.coordinates, ~gone[self.coordinates.owners], lately)
+        ids = [*self.ids, *islice(more, len(more) - appended, None)]
+        numbers = self._all_numbers()
+        for number, id in zip(taken.tolist(), more, strict=True):
+            if numbers.get(ids[number]) == number:
+                del numbers[ids[number]]
+            ids[number] = id
+            numbers[id] = number
+        other = Segment(ids, lay_out(merged.ranked, merged.owners, len(ids)))
+        other._numbers = numbers
+        other._leave(free[len(more) :])
+        if not merged.wasteful:
+            other.coordinates = Coordinates.of(merged.ranked, merged.owners)
+        other.questions.take_over(self.questions)
+        held = self.id_objects()
+        if held.dtype != object and all_integers(more):
+            objects = np.append(held, np.zeros(appended, np.int64))
+            objects[taken] = np.fromiter(more, np.int64, len(more))
+            other._objects = objects
+        return other
 
     def __len__(self) -> int:
         return len(self.ids) - self.removals
@@ -113,12 +165,18 @@ class Segment:
         if self.counted and type(id) is int:
             number = id if 0 <= id < len(self.ids) else None
         else:
-            if self._numbers is None:
-                self._numbers = {id: number for number, id in enumerate(self.ids)}
-            number = self._numbers.get(id)
+            number = self._all_numbers().get(id)
+            if number is not None and (number >= len(self.ids) or self.ids[number] != id):
+                return None
         if number is None or self._bits[number >> 3] >> (number & 7) & 1:
             return None
         return number
+
+    def _all_numbers(self) -> dict[Id, int]:
+        """The number of each id, perhaps also those of ids in what it grew from or will grow to."""
+        if self._numbers is None:
+            self._numbers = {id: number for number, id in enumerate(self.ids)}
+        return self._numbers
 
     def prepare(self) -> None:
         """Make what the first match and the first removal need otherwise."""
@@ -147,12 +205,16 @@ class Segment:
 
     def remove_all(self, gone: Array) -> None:
         """Mark as removed all subscriptions that are so in an array."""
-        self.removed |= gone
+        self._leave(gone)
+        self.removed_bits[-1] = self.removals > 0
+        self.changed += 1  # lists are made anew
+
+    def _leave(self, gone: Array) -> None:
+        """Mark numbers as removed, of which nothing can be found."""
+        self.removed[gone] = True
         self.removals = int(self.removed.sum())
         bits = np.packbits(self.removed, bitorder="little")
         self.removed_bits[: bits.size] = bits
-        self.removed_bits[-1] = self.removals > 0
-        self.changed += 1  # lists are made anew
 
     def marks(self, number: int) -> Array:
         """Where to mark a subscription as removed: bytes and the bits to set, and two counts.
@@ -569,22 +631,28 @@ def _writable(value: Any) -> Any:
     return value
 
 
-def _compile(predicates: list[Predicate], absorb: bool, statistics: Statistics | None) -> Plan:
-    """The plan of predicates, by their filters; without those, by what they need at least."""
-    questions: dict[int, Expression] = {}
+class _Flat(NamedTuple):
+    """The filters of predicates, or what these need at least, and then what to ask besides."""
+
     filters: list[Sequence[Any]]
-    try:
-        filters = list(normal_forms(predicates))
-    except NormalFormError:
-        filters = []
-        count = 0
-        for predicate in predicates:
-            found, complete = filters_of(predicate)
-            if not complete:
-                questions[count] = predicate.expression
-            filters.append(found)
-            count += len(found)
-    sizes = np.fromiter(map(len, filters), np.int64, len(filters))
-    owners = np.repeat(np.arange(len(predicates)), sizes)
-    flat = list(chain.from_iterable(filters))
-    return compile_plan(flat, owners, questions, len(predicates), absorb, statistics)
+    owners: Array  # of each filter the number of its predicate
+    questions: dict[int, Expression]
+
+    @classmethod
+    def of(cls, predicates: list[Predicate]) -> _Flat:
+        questions: dict[int, Expression] = {}
+        filters: list[Sequence[Any]]
+        try:
+            filters = list(normal_forms(predicates))
+        except NormalFormError:
+            filters = []
+            count = 0
+            for predicate in predicates:
+                found, complete = filters_of(predicate)
+                if not complete:
+                    questions[count] = predicate.expression
+                filters.append(found)
+                count += len(found)
+        sizes = np.fromiter(map(len, filters), np.int64, len(filters))
+        owners = np.repeat(np.arange(len(predicates)), sizes)
+        return cls(list(chain.from_iterable(filters)), owners, questions)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, MutableMapping
+from math import isqrt
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ Array = np.ndarray[Any, Any]
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
-GROWTH: Final = 4  # a segment is compiled again with others when they reach a quarter of it
+MANY: Final = 32  # times the root of how many are compiled: when what is fresh is compiled too
 TRIES: Final = 2  # to match an event once more while others change the table
 ROUNDS: Final = 4  # to remove from what was compiled what has changed since
 SELDOM: Final = 32  # updates after which that is looked at
@@ -247,33 +248,24 @@ class Table:
         self._next_look = fresh.changes + SELDOM
         count = len(fresh.numbers)
         largest = max(map(len, segments), default=0)
-        if count < max(FRESH, largest // GROWTH, self._least):
+        if count < max(FRESH, MANY * isqrt(largest), self._least):
             return
-        merged: list[Segment] = []
-        size = count
-        for segment in sorted(segments, key=len):
-            if len(segment) <= GROWTH * size:
-                merged.append(segment)
-                size += len(segment)
         self._compiling = threading.Thread(
-            target=self._compile, args=(merged,), daemon=True, name="tidings-compile"
+            target=self._compile, daemon=True, name="tidings-compile"
         )
         self._compiling.start()
 
-    def _compile(self, merged: list[Segment]) -> None:
-        """Compile what is fresh and some segments into one, and put it in place."""
+    def _compile(self) -> None:
+        """Compile what is fresh into the segment, and put that in place."""
         changed: set[Id] = set()
         with self._lock:
             self._changed = set()
+            segments = self._parts.segments
             frozen, taken = self._parts.fresh.snapshot()
+            gone = [segment.removed.copy() for segment in segments]
         try:
-            current = {id: taken[number] for id, number in frozen.items()}
-            for segment in merged:
-                for id in segment.held():
-                    predicate = self._predicates.get(id)
-                    if predicate is not None:  # or it was removed just now
-                        current[id] = predicate
-            new = self._segment(current)
+            lately = {id: taken[number] for id, number in frozen.items()}
+            new = self._grown(segments, gone, lately)
             new.prepare()
             for _ in range(ROUNDS):  # each has less to do, until the last while others wait
                 with self._lock:
@@ -290,12 +282,24 @@ class Table:
             for id in self._changed:
                 new.remove(id)
             self._file()
-            segments, fresh = self._parts
-            kept = tuple(segment for segment in segments if segment not in merged)
-            left = fresh.without(frozen.keys() - changed - self._changed)
-            self._parts = Parts((*kept, new), left)
+            left = self._parts.fresh.without(frozen.keys() - changed - self._changed)
+            self._parts = Parts((new,), left)
             self._compiling = None
             self._least = 0
+
+    def _grown(
+        self, segments: tuple[Segment, ...], gone: list[Array], lately: dict[Id, Predicate]
+    ) -> Segment:
+        """What segments hold, but for what is gone, and what came lately."""
+        if segments and segments[0].coordinates is not None:
+            return segments[0].grown(gone[0], lately, self._statistics)
+        for segment, left in zip(segments, gone, strict=True):
+            for number in np.flatnonzero(~left).tolist():
+                id = segment.ids[number]
+                predicate = self._predicates.get(id)
+                if predicate is not None:  # or it was removed just now
+                    lately.setdefault(id, predicate)
+        return Segment.growing(lately, self._statistics)
 
     def wait(self) -> None:
         """Wait until nothing is being compiled."""
