@@ -40,98 +40,93 @@ class Lists:
     """Which list each filter is filed in, and how events find the lists."""
 
     def __init__(self, ranked: Ranked) -> None:
-        tests, numbers, equal = ranked.tests, ranked.constants.numbers, ranked.constants.equal
+        tests, constants = ranked.tests, ranked.constants
+        numbers, slots = constants.numbers, len(ranked.slots)
         self.ranked = ranked
-        self.count = 0
-        self.filed, self.share = _most_selective(ranked)
-        filed = self.filed
-        has = filed >= 0
-        way = np.full(filed.size, NO_WAY, np.int64)
-        key = np.zeros(filed.size, np.int64)
-        slot = np.zeros(filed.size, np.int64)
-        way[has], key[has], slot[has] = (
-            column[filed[has]] for column in (tests.way, tests.low, tests.slot)
-        )
-        key[way == BY_NUMBER] = (numbers.begins[slot] + (key >> 1))[way == BY_NUMBER]
-        key[way == BY_GRAM] = np.array(ranked.patterns.grams, np.int64)[key[way == BY_GRAM]]
-        slots = len(ranked.slots)
-        self.of_filter = np.full(filed.size, -1, np.int64)
-        self.link_list = np.zeros(0, np.int64)
-        self.link_filter = np.zeros(0, np.int64)
-        self.linked = np.isin(way, (BY_TEXTS, BY_NUMBERS))
-
-        self.dense = self._dense(way)
+        # For each filter the test it is filed under, or -1; the way, and how many go each way.
+        self.filed, share = _most_selective(ranked)
+        way = np.empty(ranked.filters, np.int8)
+        key, slot = np.zeros(way.size, np.int64), np.zeros(way.size, np.int64)
+        counts = np.zeros(NO_WAY + 1, np.int64)
+        fk.take_ways(
+            self.filed, tests.way, tests.slot, tests.low, numbers.begins,
+            np.array([*ranked.patterns.grams, 0], np.int64), way, key, slot, counts,
+        )  # fmt: skip
+        self.linked = (way == BY_TEXTS) | (way == BY_NUMBERS)
+        self.dense = self._dense(way, share)
         way[self.dense.filters] = IN_CELLS
-        text_count, number_count = equal.places.size - 1, numbers.highs.size
-        by_text_links = self._links(way == BY_TEXTS)
-        by_number_links = self._links(way == BY_NUMBERS)
-        of_links = numbers.begins[slot[by_number_links[1]]]
-        by_number_links = of_links + (by_number_links[0] >> 1), by_number_links[1]
-        # Of each key the list, or that of the next key which has one: between successive ones lie
-        # the records of the first, so an event goes there without a look at the list.
-        self.by_text = self._successive(way == BY_TEXT, key, text_count, by_text_links)
-        self.by_number = self._successive(way == BY_NUMBER, key, number_count, by_number_links)
-        self.numbered = bool((way == BY_NUMBER).any() or by_number_links[0].size)
-        truth = way == BY_TRUTH
-        self.by_false = self._keyed(truth & (key == 0), slot, slots)
-        self.by_true = self._keyed(truth & (key == 1), slot, slots)
-        self.by_presence = self._keyed(way == BY_PRESENCE, slot, slots)
-        self.grams = self._by_gram(way == BY_GRAM, slot, key)
-        self.prefixes = self._by_prefix(way == BY_PREFIX, slot)
-        self.always = self.count if (way == NO_WAY).any() else -1
-        if self.always >= 0:
+        self.count = 0
+        self.of_filter = np.full(way.size, -1, np.int64)
+        text_keys, text_filters = self._links(way, BY_TEXTS)
+        number_keys, number_filters = self._links(way, BY_NUMBERS)
+        self.link_filter = np.concatenate((text_filters, number_filters))
+        self.link_list = np.empty(self.link_filter.size, np.int64)
+        self.by_text = self._by_key(
+            way, key, BY_TEXT, constants.equal.places.size, text_keys,
+            self.link_list[: text_keys.size],
+        )  # fmt: skip
+        self.by_number = self._by_key(
+            way, key, BY_NUMBER, numbers.highs.size + 1, number_keys,
+            self.link_list[text_keys.size :],
+        )  # fmt: skip
+        self.numbered = bool(counts[BY_NUMBER] or number_keys.size)
+        self.by_false, self.by_true, self.by_presence = (
+            self._by_slot(way, key, slot, wanted, wanted_key, slots)
+            for wanted, wanted_key in ((BY_TRUTH, 0), (BY_TRUTH, 1), (BY_PRESENCE, -1))
+        )
+        self.grams = self._by_gram(np.flatnonzero(way == BY_GRAM), slot, key)
+        self.prefixes = self._by_prefix(np.flatnonzero(way == BY_PREFIX))
+        self.always = -1
+        if counts[NO_WAY]:
+            self.always = self.count
             self.of_filter[way == NO_WAY] = self.count
             self.count += 1
-        # What is found through links or ordered keys lies in a last list that nobody visits.
-        self.stored = self.of_filter < 0
-        self.of_filter[self.stored] = self.count
+        # What is found through links or ordered keys lies in a last list that nobody visits, which
+        # is none of those counted.
         self.ordered_ones = np.flatnonzero(way == BY_ORDER)
 
-    def _keyed(
-        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array] | None = None
-    ) -> Array:
-        """A list for each key that occurs; the list of every possible key, or -1."""
-        keys = key[chosen]
-        link_keys, link_filters = links if links is not None else (keys[:0], keys[:0])
-        of_key = np.full(size, -1, np.int64)
-        of_key[keys] = of_key[link_keys] = 0
-        used = np.flatnonzero(of_key == 0)
-        of_key[used] = self.count + np.arange(used.size)
-        self.of_filter[chosen] = of_key[keys]
-        self.link_list = np.concatenate((self.link_list, of_key[link_keys]))
-        self.link_filter = np.concatenate((self.link_filter, link_filters))
-        self.count += used.size
-        return of_key
-
-    def _dense(self, way: Array) -> Cells:
+    def _dense(self, way: Array, share: Array) -> Cells:
         """Filters of several ranges and equalities, each of which many events satisfy, if many do.
 
         Expected visits in lists are weighed against looking at a word for 64 filters.
         """
         tests = self.ranked.tests
-        celled = ((tests.kind == k.NUMBER_IN) | (tests.kind == k.TEXT_IS)) & ~tests.negated
-        count = np.bincount(tests.filter[celled], minlength=way.size)
-        chosen = np.flatnonzero(np.isin(way, (BY_ORDER, BY_TEXT, BY_NUMBER)) & (count > 1))
-        chosen = chosen[self.share[chosen] >= WIDE]
-        if chosen.size < MANY_RANGES:
-            chosen = chosen[:0]
-        return Cells(self.ranked, chosen, celled)
+        celled, chosen = np.empty(tests.filter.size, bool), np.empty(way.size, bool)
+        count = fk.choose_wide(
+            tests.filter, tests.kind, tests.negated, way, share, WIDE, celled, chosen
+        )
+        if count < MANY_RANGES:
+            return Cells(self.ranked, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return Cells(self.ranked, np.flatnonzero(chosen), np.flatnonzero(celled))
 
-    def _successive(
-        self, chosen: Array, key: Array, size: int, links: tuple[Array, Array]
-    ) -> Array:
-        first = self.count
-        of_key = self._keyed(chosen, key, size, links)
-        used = np.flatnonzero(of_key >= 0)
-        return first + np.searchsorted(used, np.arange(size + 1))
-
-    def _links(self, chosen: Array) -> tuple[Array, Array]:
+    def _links(self, way: Array, wanted: int) -> tuple[Array, Array]:
         """For filters filed under a list of values: each value, and the filter."""
-        filters = np.flatnonzero(chosen)
-        tests, test = self.ranked.tests, self.filed[filters]
-        of_value = np.repeat(filters, tests.high[test])
-        begins = np.repeat(tests.low[test], tests.high[test])
-        return self.ranked.members[begins + count_within(of_value)], of_value
+        tests, begins = self.ranked.tests, self.ranked.constants.numbers.begins
+        keys = np.empty(fk.count_links(way, self.filed, tests.high, wanted), np.int64)
+        filters = np.empty_like(keys)
+        fk.link(
+            way, self.filed, tests.slot, tests.low, tests.high, self.ranked.members, begins,
+            wanted, keys, filters,
+        )  # fmt: skip
+        return keys, filters
+
+    def _by_key(
+        self, way: Array, key: Array, wanted: int, size: int, link_keys: Array, link_list: Array
+    ) -> Array:
+        of_key = np.empty(size, np.int64)
+        self.count = fk.list_keys(
+            way, key, wanted, link_keys, self.count, of_key, self.of_filter, link_list
+        )
+        return of_key
+
+    def _by_slot(
+        self, way: Array, key: Array, slot: Array, wanted: int, wanted_key: int, slots: int
+    ) -> Array:
+        of_slot = np.empty(slots, np.int64)
+        self.count = fk.list_slots(
+            way, key, slot, wanted, wanted_key, self.count, of_slot, self.of_filter
+        )
+        return of_slot
 
     def _by_gram(self, chosen: Array, slot: Array, key: Array) -> tuple[Array, Array, Array]:
         both = slot[chosen] << 32 | key[chosen]
@@ -141,7 +136,7 @@ class Lists:
         self.count += used.size
         return used >> 32, used & 0xFFFFFFFF, lists
 
-    def _by_prefix(self, chosen: Array, slot: Array) -> tuple[Array, Array, Array]:
+    def _by_prefix(self, chosen: Array) -> tuple[Array, Array, Array]:
         """Prefixes nest, so each has a parent, and each place among the bounds an innermost one."""
         tests, bounds = self.ranked.tests, self.ranked.constants.bounds
         test = self.filed[chosen]
@@ -168,19 +163,18 @@ class Lists:
         )
 
     def _sorted(self, chosen: Array) -> tuple[Array, Array, Array]:
-        """Filters by slot, list and key: ranges by the end that fewer values are beyond."""
+        """Filters by slot, list and key."""
         tests, (numbers, _, bounds) = self.ranked.tests, self.ranked.constants
-        test = self.filed[chosen]
-        slot, low, high = tests.slot[test], tests.low[test], tests.high[test]
-        numeric = tests.kind[test] == k.NUMBER_IN
-        top = 2 * np.where(numeric, numbers.counts[slot], bounds.counts[slot])
-        from_low = (high >= top) | ((low > 0) & (top - low < high))
-        first_list = np.where(numeric, k.NUMBER_LOW_LIST, k.TEXT_LOW_LIST)
-        group = 4 * slot + first_list + ~from_low
-        key = np.where(from_low, low, -high)
-        order = np.lexsort((key, group))
-        begins = np.searchsorted(group[order], np.arange(4 * len(self.ranked.slots) + 1))
-        return chosen[order], begins, key[order]
+        keys = np.empty(chosen.size, np.int64)
+        fk.order_keys(
+            chosen, self.filed, tests.kind, tests.slot, tests.low, tests.high,
+            numbers.counts, bounds.counts, keys,
+        )  # fmt: skip
+        in_order, values = np.empty_like(chosen), np.empty_like(keys)
+        begins = np.empty(4 * len(self.ranked.slots) + 1, np.int64)
+        order = np.argsort(keys, kind="stable")
+        fk.take_order(chosen, keys, order, in_order, begins, values)
+        return in_order, begins, values
 
 
 class Cells:
@@ -189,12 +183,12 @@ class Cells:
     A column is an attribute's numbers or its texts; equalities are ranges of one value.
     """
 
-    def __init__(self, ranked: Ranked, chosen: Array, celled: Array) -> None:
+    def __init__(self, ranked: Ranked, chosen: Array, test: Array) -> None:
+        """With the filters chosen, and their tests that cells can hold."""
         tests = ranked.tests
-        inside = np.zeros(ranked.filters, bool)
-        inside[chosen] = True
-        test = np.flatnonzero(celled & inside[tests.filter])
-        of_test = 2 * tests.slot + (tests.kind == k.TEXT_IS)
+        filters = ranked.filters if chosen.size else 0
+        looked_at = slice(tests.filter.size if chosen.size else 0)
+        of_test = 2 * tests.slot[looked_at] + (tests.kind[looked_at] == k.TEXT_IS)
         columns = 2 * len(ranked.slots)
         # Of several constraints of a filter on a column the first: a list may satisfy them apart.
         key = tests.filter[test] * columns + of_test[test]
@@ -206,12 +200,12 @@ class Cells:
         position[self.columns] = np.arange(self.columns.size)
         position = position[of_test]  # of each test that of its column
         test = test[position[test] >= 0]
-        mask = np.zeros(ranked.filters, np.int64)
+        mask = np.zeros(filters, np.int64)
         np.bitwise_or.at(mask, tests.filter[test], 1 << position[test])
         self.cells = [
             self._cuts(tests, test[position[test] == column]) for column in range(self.columns.size)
         ]
-        group, order, reach, following = self._groups(tests, test, position, ranked.filters)
+        group, order, reach, following = self._groups(tests, test, position, filters)
         self.filters = chosen[order[chosen].argsort(kind="stable")]
         # Every group begins with a word of its own.
         groups = self.columns.size * k.CELLS + 1
@@ -227,7 +221,7 @@ class Cells:
         padded = np.zeros(64 * words, np.int64)
         padded[place] = mask[self.filters]
         self.masks = np.bitwise_or.reduce(padded.reshape(words, 64), axis=1).astype(np.int32)
-        number = np.full(ranked.filters, -1)
+        number = np.full(filters, -1)
         number[self.filters] = place
         rows: list[Array] = []
         for column, cuts in enumerate(self.cells):

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidings.matching import kernels as k
+from tidings.matching import plan_kernels as pk
 from tidings.matching.constants import Texts
 from tidings.matching.filing import Lists
 from tidings.matching.ranking import Ranked, absorbed, count_within, rank
@@ -92,11 +93,11 @@ class _Layout:
         ranked = self.ranked
         numbers, slots = ranked.constants.numbers, ranked.slots
         lists = Lists(ranked)
-        several = (np.bincount(owners, minlength=subscriptions) > 1)[owners] | lists.linked
-        kept, total = self._remaining(lists.filed, lists.dense.filters)
-        lists.by_order((total == 0) & ~several)
-        records, begins, places = self._records(owners, several, lists, kept, total)
-        marked = owners | np.where(several, k.SEVERAL, 0)
+        marked = np.empty(owners.size, np.int64)
+        pk.mark_owners(owners, lists.linked, subscriptions, marked)
+        kept, total = self._remaining(lists)
+        lists.by_order((total == 0) & (marked < k.SEVERAL))
+        records, begins, places = self._records(marked, lists, kept, total)
         ordered = self._ordered_tests(lists, marked, records, places, kept)
         sections = self._sections(lists, begins, records, places, owners, ordered)
         whole = _pack(sections)
@@ -117,105 +118,48 @@ class _Layout:
             1 + 3 * len(slots) + lists.count + 2 + subscriptions,
         )
 
-    def _remaining(self, filed: Array, dense: Array) -> tuple[Array, Array]:
+    def _remaining(self, lists: Lists) -> tuple[Array, Array]:
         """Which tests are left after filing, and how many of each filter, a question counted."""
         tests = self.tests
-        kept = np.ones(tests.filter.size, bool)
-        kept[filed[filed >= 0]] = ~tests.exact[filed[filed >= 0]]
-        kept[filed[dense]] = True  # a cell is wider than a range
-        kept[tests.kind == k.ASK] = False
-        asking = np.zeros(self.filters, bool)
-        asking[self.ranked.asking] = True
-        kept[tests.added & ~asking[tests.filter]] = False  # the others may spare a question
-        total = np.bincount(tests.filter[kept], minlength=self.filters)
-        total[self.ranked.asking] += 1
+        kept, total = np.empty(tests.filter.size, bool), np.empty(self.filters, np.int64)
+        pk.keep_tests(
+            tests.filter, tests.kind, tests.exact, tests.added, lists.filed, lists.dense.filters,
+            self.ranked.asking, kept, total,
+        )  # fmt: skip
         return kept, total
 
     def _records(
-        self,
-        owners: Array,
-        several: Array,
-        lists: Lists,
-        kept: Array,
-        total: Array,
+        self, marked: Array, lists: Lists, kept: Array, total: Array
     ) -> tuple[Array, Array, Array]:
-        """Lay out the records list by list: first those without tests, others, then links."""
-        tests = self.tests
-        bare = (total == 0) & ~several
-        length = 2 + 3 * total
-        length[lists.settled] = 0  # these need no record
-        alone = total <= 1  # in an ordered list the only test stands with the key
-        alone[self.ranked.asking] = False
-        length[lists.in_order[alone[lists.in_order]]] = 0
-        # Items: filters, then links to filters that are filed in several lists.
-        item_list = np.concatenate((lists.of_filter, lists.link_list))
-        rank = np.where(bare & ~lists.stored, 0, 1)
-        item_rank = np.concatenate((rank, np.full(lists.link_list.size, 2)))
-        item_size = np.concatenate((length, np.ones(lists.link_list.size, np.int64)))
-        # Records of ordered lists lie in their order, so that a search runs through memory.
-        item_key = np.zeros(item_list.size, np.int64)
-        item_key[lists.in_order] = np.arange(lists.in_order.size)
-        item_key[lists.dense.filters] = np.arange(lists.dense.filters.size)
-        combined = (item_list * 3 + item_rank) * (self.filters + 1) + item_key
-        order = np.argsort(combined, kind="stable")
-        place = np.empty(order.size, np.int64)
-        ends = np.cumsum(item_size[order])
-        place[order] = ends - item_size[order]
-        size = int(ends[-1]) if order.size else 0
-        begins = np.searchsorted(item_list[order], np.arange(lists.count + 2))
-        begins = np.concatenate((place[order], [size]))[begins]
-        records = np.zeros(size, np.int64)
-        places = place[: self.filters]
-        full = length > 0
-        records[places[full]] = (owners | np.where(several, k.SEVERAL, 0))[full]
-        records[places[full] + 1] = total[full]
-        frequency = np.bincount(tests.slot, minlength=len(self.ranked.slots))
-        which = np.flatnonzero(kept & full[tests.filter])
-        by_rarity = tests.filter[which] * (int(frequency.max(initial=0)) + 1)
-        which = which[np.argsort(by_rarity + frequency[tests.slot[which]], kind="stable")]
-        number = count_within(tests.filter[which])
-        at = places[tests.filter[which]] + 2 + 3 * number
-        records[at], records[at + 1], records[at + 2] = self._words(which)
-        asking = self.ranked.asking
-        at_ask = places[asking] + 2 + 3 * (total[asking] - 1)
-        records[at_ask] = k.ASK << k.KIND_SHIFT
-        records[at_ask + 1] = self.ranked.asked
-        records[place[self.filters :]] = -places[lists.link_filter] - 1
-        places[~full] = -1
+        """The records, where each list of them begins, and where that of each filter is, or -1."""
+        tests, ranked = self.tests, self.ranked
+        begins = np.empty(lists.count + 2, np.int64)
+        places = np.empty(self.filters, np.int64)
+        link_places = np.empty(lists.link_list.size, np.int64)
+        size = pk.place_records(
+            total, marked, lists.of_filter, lists.count, lists.settled, lists.in_order,
+            lists.dense.filters, ranked.asking, lists.link_list, begins, places, link_places,
+        )  # fmt: skip
+        records = np.zeros(size, Whole)
+        frequency = np.bincount(tests.slot, minlength=len(ranked.slots))
+        pk.write_records(
+            tests.filter, tests.slot, tests.kind, tests.types, tests.negated, tests.low, tests.high,
+            kept, total, marked, places, frequency, ranked.asking, ranked.asked,
+            lists.link_filter, link_places, records,
+        )  # fmt: skip
         return records, begins, places
 
-    def _words(self, which: Array) -> tuple[Array, Array, Array]:
-        """Tests as the kernels have them: a word, and two numbers."""
-        tests = self.tests
-        word = (
-            tests.kind[which].astype(np.int64) << k.KIND_SHIFT
-            | tests.types[which].astype(np.int64) << k.TYPE_SHIFT
-            | np.where(tests.negated[which], k.NEGATED, 0)
-            | tests.slot[which]
-        )
-        return word, tests.low[which], tests.high[which]
-
     def _ordered_tests(
-        self, lists: Lists, owners: Array, records: Array, places: Array, kept: Array
+        self, lists: Lists, marked: Array, records: Array, places: Array, kept: Array
     ) -> Array:
         """What is in ordered lists: keys with the only test that is left, or the first."""
-        place = places[lists.in_order]
-        alone = place < 0  # without a record
-        found = np.zeros((place.size, k.ORDERED_WIDTH), np.int64)
-        found[:, 0] = lists.order_keys
-        found[:, 1] = np.where(alone, owners[lists.in_order], -1 - place)
-        only = np.full(self.filters, -1, np.int64)
-        which = np.flatnonzero(kept)
-        only[self.tests.filter[which]] = which
-        test = np.where(alone, only[lists.in_order], -1)
-        found[test >= 0, 2:] = np.column_stack(self._words(test[test >= 0]))
-        found[test < 0, 2] = k.NEGATED
-        # Of the others the first word; where nothing has to be present, one that says so.
-        place = place[~alone]
-        has = records[place + 1] > 0
-        word = np.where(has, records[np.where(has, place + 2, 0)], k.NEGATED)
-        found[~alone, 2] = np.where(word >> k.KIND_SHIFT == k.ASK, k.NEGATED, word)
-        return found.reshape(-1)
+        tests = self.tests
+        ordered = np.zeros(k.ORDERED_WIDTH * lists.in_order.size, Whole)
+        pk.write_ordered(
+            tests.filter, tests.slot, tests.kind, tests.types, tests.negated, tests.low, tests.high,
+            kept, marked, places, records, lists.in_order, lists.order_keys, ordered,
+        )  # fmt: skip
+        return ordered
 
     def _sections(
         self,

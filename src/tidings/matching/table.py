@@ -38,7 +38,7 @@ Array = np.ndarray[Any, Any]
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
-MANY: Final = 32  # times the root of how many are compiled: when what is fresh is compiled too
+SMALL: Final = 16_384  # of a larger table there have to be more, as the root of its size
 TRIES: Final = 2  # to match an event once more while others change the table
 ROUNDS: Final = 4  # to remove from what was compiled what has changed since
 SELDOM: Final = 32  # updates after which that is looked at
@@ -248,7 +248,7 @@ class Table:
         self._next_look = fresh.changes + SELDOM
         count = len(fresh.numbers)
         largest = max(map(len, segments), default=0)
-        if count < max(FRESH, MANY * isqrt(largest), self._least):
+        if count < max(FRESH * max(isqrt(largest // SMALL), 1), self._least):
             return
         self._compiling = threading.Thread(
             target=self._compile, daemon=True, name="tidings-compile"
@@ -264,8 +264,8 @@ class Table:
             frozen, taken = self._parts.fresh.snapshot()
             gone = [segment.removed.copy() for segment in segments]
         try:
-            lately = {id: taken[number] for id, number in frozen.items()}
-            new = self._grown(segments, gone, lately)
+            current = {id: taken[number] for id, number in frozen.items()}
+            new = self._grown(segments, gone, current)
             new.prepare()
             for _ in range(ROUNDS):  # each has less to do, until the last while others wait
                 with self._lock:
