@@ -334,7 +334,7 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
         small.add(len(load.pairs) + number, predicate)
     small.match(load.events[0])
     small.remove(len(load.pairs))
-    still, table = Table(held), Table(held)
+    still, table = Table(held), Table(held, changing=True)
     check(table, load._replace(pairs=held))
     match_for(still, load.events, REPEAT_S / 4)
     before = match_for(still, load.events, wish.seconds / 2)

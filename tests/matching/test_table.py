@@ -150,6 +150,7 @@ def test_compiling_in_the_background_changes_no_answer(monkeypatch: pytest.Monke
 def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
     """Be it for the first time or merged with what is compiled already."""
     monkeypatch.setattr(table_module, "FRESH", 50)
+    monkeypatch.setattr(table_module, "ANEW", 1)
     table = Table((n, f"x > {n} and y = {n % 2}") for n in range(100))
     for turn in range(before):
         for n in range(100):

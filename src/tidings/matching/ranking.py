@@ -224,11 +224,14 @@ class _Read:
         (self.name_codes, self.names), (operator_codes, operators), (type_codes, types) = (
             _coded([part[column] for part in texts]) for column in range(3)
         )
-        self.groups: dict[tuple[str, str], Array] = {}  # of an operator and a type: the tests
-        for operator, kind in product(range(len(operators)), range(len(types))):
-            at = np.flatnonzero((operator_codes == operator) & (type_codes == kind))
-            if at.size:
-                self.groups[operators[operator], types[kind]] = at
+        both = operator_codes * len(types) + type_codes
+        order = np.argsort(both, kind="stable")
+        ends = np.cumsum(np.bincount(both, minlength=len(operators) * len(types)))[:-1]
+        self.groups: dict[tuple[str, str], Array] = {  # of an operator and a type: the tests
+            group: at
+            for group, at in zip(product(operators, types), np.split(order, ends), strict=False)
+            if at.size
+        }
         self.shares: Array | None = None
         if statistics is not None:
             shares = map(statistics.share, map(_filed_as, chain.from_iterable(filters)))

@@ -28,7 +28,7 @@ from tidings.language.predicate import Predicate, normal_forms
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
-from tidings.matching.merging import Coordinates, merge
+from tidings.matching.merging import Coordinates, Merged, merge
 from tidings.matching.plan import Plan, compile_plan, lay_out
 from tidings.matching.questions import Check, Questions
 from tidings.matching.ranking import filters_of, rank
@@ -44,6 +44,8 @@ OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
 SETTLED_HELD: Final = 1 << 18  # ids of settled filters kept as Python's objects, at most
 FEW_IDS: Final = 120  # whose array takes less than a kilobyte
+SPARSE: Final = 4  # times as many as there are subscriptions: how large integers may be as numbers
+LEAST_SPARSE: Final = 1_024
 MARKS: Final = 1 << 22  # of what is found, at a time, to leave out questions about it
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
@@ -109,11 +111,9 @@ class Segment:
         cls, subscriptions: Mapping[Id, Predicate], statistics: Statistics | None = None
     ) -> Segment:
         """Compile subscriptions and keep what is needed to compile more into them."""
-        flat = _Flat.of(list(subscriptions.values()))
-        ranked = rank(flat.filters, flat.questions, statistics)
-        segment = cls(list(subscriptions), lay_out(ranked, flat.owners, len(subscriptions)))
-        segment.coordinates = Coordinates.of(ranked, flat.owners)
-        return segment
+        nothing = cls([], lay_out(rank([], {}), np.zeros(0, np.int64), 0))
+        nothing.coordinates = Coordinates.of(rank([], {}), np.zeros(0, np.int64))
+        return nothing.grown(nothing.removed, subscriptions, statistics)
 
     def grown(
         self, gone: Array, more: Mapping[Id, Predicate], statistics: Statistics | None = None
@@ -126,11 +126,46 @@ class Segment:
         flat = _Flat.of(list(more.values()))
         slots = self.coordinates.slots.copy()
         ranked = rank(flat.filters, flat.questions, statistics, slots)
+        ids, taken, left = self._numbered(gone, more)
+        lately = Coordinates.of(ranked, taken[flat.owners])
+        if len(self.ids):
+            merged = merge(self.coordinates, ~gone[self.coordinates.owners], lately)
+        else:
+            merged = Merged(ranked, lately.owners.astype(np.int64), False)
+        other = Segment(ids, lay_out(merged.ranked, merged.owners, len(ids)))
+        if not merged.wasteful:
+            other.coordinates = Coordinates.of(merged.ranked, merged.owners)
+        if not other.counted:
+            other._numbers = self._numbers
+            held = self.id_objects()
+            if held.dtype != object and all_integers(more):
+                objects = np.append(held, np.zeros(len(ids) - held.size, np.int64))
+                objects[taken] = np.fromiter(more, np.int64, len(more))
+                other._objects = objects
+        other._leave(left)
+        other.questions.take_over(self.questions)
+        return other
+
+    def _numbered(
+        self, gone: Array, more: Mapping[Id, Predicate]
+    ) -> tuple[Sequence[Id], Array, Array]:
+        """The ids by number with more of them, the numbers that these take, and those left free.
+
+        Integers that are not much larger than there are subscriptions are numbers themselves, which
+        spares it to look them up. Else the places of those gone are taken first.
+        """
+        live = gone.size - int(np.count_nonzero(gone)) + len(more)
+        if (self.counted or not len(self.ids)) and all_integers(more):
+            taken = np.fromiter(more, np.int64, len(more))
+            size = max(len(self.ids), int(taken.max(initial=-1)) + 1)
+            if taken.min(initial=0) >= 0 and size <= SPARSE * live + LEAST_SPARSE:
+                left = np.ones(size, bool)
+                left[: gone.size] = gone
+                left[taken] = False
+                return range(size), taken, np.flatnonzero(left)
         free = np.flatnonzero(gone)
         appended = max(len(more) - free.size, 0)
         taken = np.append(free[: len(more)], len(self.ids) + np.arange(appended))
-        lately = Coordinates.of(ranked, taken[flat.owners])
-        merged = merge(self.coordinates, ~gone[self.coordinates.owners], lately)
         ids = [*self.ids, *islice(more, len(more) - appended, None)]
         numbers = self._all_numbers()
         for number, id in zip(taken.tolist(), more, strict=True):
@@ -138,21 +173,16 @@ class Segment:
                 del numbers[ids[number]]
             ids[number] = id
             numbers[id] = number
-        other = Segment(ids, lay_out(merged.ranked, merged.owners, len(ids)))
-        other._numbers = numbers
-        other._leave(free[len(more) :])
-        if not merged.wasteful:
-            other.coordinates = Coordinates.of(merged.ranked, merged.owners)
-        other.questions.take_over(self.questions)
-        held = self.id_objects()
-        if held.dtype != object and all_integers(more):
-            objects = np.append(held, np.zeros(appended, np.int64))
-            objects[taken] = np.fromiter(more, np.int64, len(more))
-            other._objects = objects
-        return other
+        return ids, taken, free[len(more) :]
 
     def __len__(self) -> int:
         return len(self.ids) - self.removals
+
+    @property
+    def bytes(self) -> int:
+        """The size of the plan, and of the coordinates if they are kept."""
+        kept = 0 if self.coordinates is None else self.coordinates.bytes
+        return self.plan.bytes + kept
 
     def held(self) -> list[Id]:
         """The ids that are not removed."""

@@ -29,6 +29,7 @@ from tidings.matching.fresh import NOTHING, Fresh
 from tidings.matching.questions import Check
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
+from tidings.matching.turns import Turn
 
 if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
@@ -38,6 +39,7 @@ Array = np.ndarray[Any, Any]
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
+ANEW: Final = 3  # times as many where all has to be compiled anew
 SMALL: Final = 16_384  # of a larger table there have to be more, as the root of its size
 TRIES: Final = 2  # to match an event once more while others change the table
 ROUNDS: Final = 4  # to remove from what was compiled what has changed since
@@ -49,6 +51,17 @@ class Parts(NamedTuple):
 
     segments: tuple[Segment, ...]
     fresh: Fresh
+    jointly: bool = False  # to be asked by one call even if nothing is fresh
+
+    @classmethod
+    def of(cls, segment: Segment, fresh: Fresh) -> Parts:
+        """One segment and what is fresh.
+
+        Where integers are ids, but not numbers, one call also puts the ones for the others.
+        """
+        listed = isinstance(segment.ids, list) and not segment.counted
+        jointly = listed and not segment.plan.questions and segment.id_objects().dtype != object
+        return cls((segment,), fresh, jointly)
 
 
 class Table:
@@ -67,8 +80,13 @@ class Table:
         subscriptions: Mapping[Any, Predicate | str] | Iterable[tuple[Id, Predicate | str]] = (),
         *,
         statistics: Statistics | None = None,
+        changing: bool = False,
     ) -> None:
-        """Compile subscriptions; `statistics` of events tell by which constraints to find them."""
+        """Compile subscriptions; `statistics` of events tell by which constraints to find them.
+
+        With `changing`, what is needed to compile later ones into these is kept from the beginning,
+        about as large as the index; else it is made when enough has changed, and costs time then.
+        """
         pairs = list(subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions)
         given: dict[Id, Any] = dict(pairs)
         if len(given) < len(pairs):
@@ -78,14 +96,16 @@ class Table:
             given = {id: _predicate(predicate) for id, predicate in given.items()}
         self._predicates: MutableMapping[Id, Predicate] = given
         self._statistics = statistics
+        self._changing = changing
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
         self._changed: set[Id] = set()  # since the compiling began
         self._least = 0  # that must be fresh, after compiling has failed
         self._next_look = 0  # whether to compile, after so many changes
         self._compiled: tuple[Fresh, int, Segment] | None = None  # what was fresh, for a batch
-        segments = (self._segment(self._predicates),) if self._predicates else ()
-        self._parts = Parts(segments, Fresh())
+        self._parts = Parts((), Fresh())
+        if given:
+            self._parts = Parts.of(self._all(), Fresh())
         self._local = _Local()
 
     # Subscriptions
@@ -155,12 +175,14 @@ class Table:
         if type(event) is not dict or not _is_plain(map(type, event.values())):
             event = Event(event)
         while True:
+            if self._compiling is not None:
+                self._local.turn.take()
             parts = self._parts
-            segments, fresh = parts
+            segments, fresh, jointly = parts
             if fresh.waiting:
                 self._file()
                 continue
-            if fresh.numbers or len(segments) > 1:
+            if fresh.numbers or jointly:
                 reader = self._local.reader
                 if reader is None or reader.parts is not parts or reader.folds != len(fresh.folded):
                     reader = self._local.reader = _Reader(parts, self._lock)
@@ -216,14 +238,14 @@ class Table:
         return self._predicates[id].explain(event)
 
     def stats(self) -> Stats:
-        """How large the table is: `bytes` are those of the compiled index."""
+        """How large the table is: `bytes` are those of the index and what is kept to change it."""
         with self._lock:
             segments = self._all_compiled()
         return Stats(
             len(self._predicates),
             sum(segment.plan.filters for segment in segments),
             sum(segment.plan.constraints for segment in segments),
-            sum(segment.plan.bytes for segment in segments),
+            sum(segment.bytes for segment in segments),
         )
 
     # Compiling in the background
@@ -231,9 +253,15 @@ class Table:
     def _segment(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
         return Segment.of(subscriptions, statistics=self._statistics)
 
+    def _all(self) -> Segment:
+        """All subscriptions as one segment."""
+        if self._changing:
+            return Segment.growing(self._predicates, self._statistics)
+        return self._segment(self._predicates)
+
     def _all_compiled(self) -> list[Segment]:
         """The segments, and what is fresh as one more, kept until something changes."""
-        segments, fresh = self._parts
+        segments, fresh, _ = self._parts
         if not fresh.numbers:
             return [*segments]
         kept = self._compiled
@@ -242,13 +270,14 @@ class Table:
         return [*segments, kept[2]]
 
     def _compile_if_due(self) -> None:
-        segments, fresh = self._parts
+        segments, fresh, _ = self._parts
         if fresh.changes < self._next_look or self._compiling is not None:
             return
         self._next_look = fresh.changes + SELDOM
-        count = len(fresh.numbers)
-        largest = max(map(len, segments), default=0)
-        if count < max(FRESH * max(isqrt(largest // SMALL), 1), self._least):
+        due = FRESH * max(isqrt(max(map(len, segments), default=0) // SMALL), 1)
+        if segments and segments[0].coordinates is None:
+            due *= ANEW
+        if len(fresh.numbers) < max(due, self._least):
             return
         self._compiling = threading.Thread(
             target=self._compile, daemon=True, name="tidings-compile"
@@ -283,7 +312,7 @@ class Table:
                 new.remove(id)
             self._file()
             left = self._parts.fresh.without(frozen.keys() - changed - self._changed)
-            self._parts = Parts((new,), left)
+            self._parts = Parts.of(new, left)
             self._compiling = None
             self._least = 0
 
@@ -313,7 +342,7 @@ class Table:
             self.wait()
             with self._lock:
                 if self._compiling is None:  # none has begun since
-                    self._parts = Parts((self._segment(self._predicates),), Fresh())
+                    self._parts = Parts.of(self._all(), Fresh())
                     self._next_look = 0
                     return
 
@@ -330,9 +359,10 @@ class Table:
             with self._lock:
                 if self._compiling is not None:
                     continue
-                if not self._is_one_segment():
+                if not self._is_one_segment() and not self._changing:
                     self.compact()
-                segment, held = self._parts.segments[0], self._predicates
+                held = self._predicates
+                segment = self._parts.segments[0] if self._is_one_segment() else self._segment(held)
                 find = held.written if isinstance(held, StoredPredicates) else held.__getitem__
                 predicates = [find(id) for id in segment.ids]
             return write_table(path, segment, predicates)
@@ -346,12 +376,12 @@ class Table:
         """
         table = cls()
         segment, table._predicates = read_table(path, verify)
-        table._parts = Parts((segment,), Fresh())
+        table._parts = Parts.of(segment, Fresh())
         return table
 
     def _is_one_segment(self) -> bool:
         """Whether one segment holds everything and nothing else."""
-        segments, fresh = self._parts
+        segments, fresh, _ = self._parts
         return len(segments) == 1 and not segments[0].removals and not fresh.numbers
 
 
@@ -364,7 +394,7 @@ class _Reader:
     def __init__(self, parts: Parts, lock: threading.RLock) -> None:
         self.parts = parts
         self.lock = lock
-        self.segments, self.fresh = parts
+        self.segments, self.fresh, _ = parts
         self.tries = 0  # to match the same event
         self.folds = len(self.fresh.folded)  # when there are more, another is needed
         self.folded = {**self.fresh.folded}
@@ -483,10 +513,11 @@ class _Reader:
 
 
 class _Local(threading.local):
-    """The reader of each thread."""
+    """The reader of each thread, and its turn while something is compiled."""
 
     def __init__(self) -> None:
         self.reader: _Reader | None = None
+        self.turn = Turn()
 
 
 def _predicate(given: Predicate | str) -> Predicate:
