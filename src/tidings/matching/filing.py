@@ -26,8 +26,6 @@ from tidings.matching.ranking import (
     IN_CELLS,
     NO_WAY,
     Ranked,
-    Tests,
-    count_within,
 )
 
 Array = np.ndarray[Any, Any]
@@ -186,119 +184,37 @@ class Cells:
     def __init__(self, ranked: Ranked, chosen: Array, test: Array) -> None:
         """With the filters chosen, and their tests that cells can hold."""
         tests = ranked.tests
-        filters = ranked.filters if chosen.size else 0
-        looked_at = slice(tests.filter.size if chosen.size else 0)
-        of_test = 2 * tests.slot[looked_at] + (tests.kind[looked_at] == k.TEXT_IS)
-        columns = 2 * len(ranked.slots)
-        # Of several constraints of a filter on a column the first: a list may satisfy them apart.
-        key = tests.filter[test] * columns + of_test[test]
-        test = test[np.unique(key, return_index=True)[1]]
-        frequency = np.bincount(of_test[test], minlength=columns)
-        self.columns = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
-        self.columns = np.sort(self.columns[frequency[self.columns] > 0])
-        position = np.full(columns, -1)
+        held = np.empty(test.size, bool)
+        frequency = np.zeros(2 * len(ranked.slots), np.int64)
+        fk.count_columns(test, tests.filter, tests.slot, tests.kind, held, frequency)
+        columns = np.argsort(-frequency, kind="stable")[: k.DENSE_SLOTS]
+        self.columns = np.sort(columns[frequency[columns] > 0])
+        position = np.full(frequency.size, -1)
         position[self.columns] = np.arange(self.columns.size)
-        position = position[of_test]  # of each test that of its column
-        test = test[position[test] >= 0]
-        mask = np.zeros(filters, np.int64)
-        np.bitwise_or.at(mask, tests.filter[test], 1 << position[test])
-        self.cells = [
-            self._cuts(tests, test[position[test] == column]) for column in range(self.columns.size)
-        ]
-        group, order, reach, following = self._groups(tests, test, position, filters)
-        self.filters = chosen[order[chosen].argsort(kind="stable")]
+        self.cells = np.zeros((self.columns.size, k.CELLS - 1), np.int64)  # where they meet
+        fk.cut_cells(
+            test, held, tests.slot, tests.kind, tests.low, tests.high, position, self.cells
+        )
+        first, last = (np.full((chosen.size, self.columns.size), -1, np.int8) for _ in "12")
+        group, order = np.empty(chosen.size, np.int64), np.empty(chosen.size, np.int64)
+        reach, sizes = (np.zeros(self.columns.size * k.CELLS + 1, np.int64) for _ in "12")
+        words = fk.find_cells(
+            chosen, test, held, tests.filter, tests.slot, tests.kind, tests.low, tests.high,
+            position, self.cells, first, last, group, order, reach, sizes,
+        )  # fmt: skip
+        in_order = np.argsort(order, kind="stable")
+        self.filters = chosen[in_order]
         # Every group begins with a word of its own.
-        groups = self.columns.size * k.CELLS + 1
-        sizes = np.bincount(group[self.filters], minlength=groups)
-        ends = np.cumsum(-(-sizes // 64))
-        words = int(ends[-1])
-        starts = np.concatenate(([0], ends[:-1]))
-        self.groups = np.append(np.column_stack((starts, reach)).reshape(-1), words)
-        place = 64 * starts[group[self.filters]] + count_within(group[self.filters])
+        self.groups = np.empty(2 * sizes.size + 1, np.int64)
         self.places = np.full(64 * words, -1)  # of each bit its filter
-        self.places[place] = self.filters
-        self.following = self._following(following, words)
-        padded = np.zeros(64 * words, np.int64)
-        padded[place] = mask[self.filters]
-        self.masks = np.bitwise_or.reduce(padded.reshape(words, 64), axis=1).astype(np.int32)
-        number = np.full(filters, -1)
-        number[self.filters] = place
-        rows: list[Array] = []
-        for column, cuts in enumerate(self.cells):
-            here = test[position[test] == column]
-            low, high, at = tests.low[here], tests.high[here], number[tests.filter[here]]
-            first = np.searchsorted(cuts, low, side="right")
-            last = np.searchsorted(cuts, high, side="right")
-            asks = np.zeros(64 * words, bool)
-            asks[at] = True
-            begin = np.zeros(64 * words, np.int8)
-            end = np.full(64 * words, k.CELLS, np.int8)
-            end[self.places < 0] = -1
-            begin[at], end[at] = first, last
-            rows += [_packed((begin <= cell) & (cell <= end)) for cell in range(k.CELLS)]
-            rows.append(_packed(~asks & (self.places >= 0)))
-        self.bits = np.concatenate([*rows, np.zeros(0, np.int32)])
-
-    @staticmethod
-    def _cuts(tests: Tests, here: Array) -> Array:
-        """Where the cells of a slot meet: as many bounds of constraints in each."""
-        ends = np.concatenate((tests.low[here], tests.high[here] + 1))
-        cuts: Array = np.quantile(ends, np.arange(1, k.CELLS) / k.CELLS, method="nearest")
-        return cuts
-
-    def _groups(
-        self, tests: Tests, test: Array, position: Array, filters: int
-    ) -> tuple[Array, Array, Array, Array]:
-        """For each filter its group and where it belongs; for each group the last cell it reaches.
-
-        And for each filter what it asks next: column, first and last cell; -1 if nothing.
-
-        A group is a column and the cell where the range begins that is asked of it first; within it
-        the order is by the next. So the filters of a word ask for much the same, and for most
-        events a look or two at the word leaves nothing of it.
-        """
-        test = test[np.lexsort((position[test], tests.filter[test]))]
-        column = position[test]
-        first = np.zeros(test.size, np.int64)
-        last = np.zeros(test.size, np.int64)
-        for number, cuts in enumerate(self.cells):
-            here = column == number
-            first[here] = np.searchsorted(cuts, tests.low[test[here]], side="right")
-            last[here] = np.searchsorted(cuts, tests.high[test[here]], side="right")
-        key = k.CELLS * column + first
-        nth = count_within(tests.filter[test])
-        none = k.CELLS * self.columns.size
-        group = np.full(filters, none, np.int64)
-        group[tests.filter[test[nth == 0]]] = key[nth == 0]
-        reach = np.zeros(none + 1, np.int64)
-        np.maximum.at(reach, key[nth == 0], last[nth == 0])
-        order = group << 20
-        order[tests.filter[test[nth == 1]]] += key[nth == 1]
-        following = np.full((filters, 3), -1, np.int64)
-        following[tests.filter[test[nth == 1]]] = np.column_stack((column, first, last))[nth == 1]
-        return group, order, reach, following
-
-    def _following(self, following: Array, words: int) -> Array:
-        """For each word the column that all its filters ask next, and for which cells."""
-        held = self.places.reshape(words, 64)
-        slot, first, last = (
-            np.where(held < 0, nothing, following[held, column])
-            for column, nothing in ((0, -2), (1, k.CELLS), (2, 0))
-        )
-        # An empty place agrees with any slot.
-        most = slot.max(axis=1)
-        same = ((slot == most[:, None]) | (held < 0)).all(axis=1) & (most >= 0)
-        found: Array = np.where(
-            same,
-            np.maximum(most, 0) | first.min(axis=1) << 8 | last.max(axis=1) << 16,
-            k.CELLS << 16,
-        )
-        return found
-
-
-def _packed(bits: Array) -> Array:
-    """Bits as whole numbers, the first lowest; so many that each 64 fill two."""
-    return np.packbits(bits, bitorder="little").view(np.int32)
+        self.following = np.empty(words, np.int64)  # the column that is asked next, and the cells
+        self.masks = np.empty(words, np.int32)  # the columns that are asked
+        bits = np.empty(self.columns.size * (k.CELLS + 1) * words, np.uint64)
+        fk.fill_cells(
+            chosen, in_order, first, last, group, reach, sizes,
+            self.groups, self.places, self.following, self.masks, bits,
+        )  # fmt: skip
+        self.bits = bits.view(np.int32)
 
 
 def _most_selective(ranked: Ranked) -> tuple[Array, Array]:

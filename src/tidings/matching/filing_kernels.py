@@ -232,3 +232,182 @@ def estimate(way, kind, low, high, numbers, equal, bounds):
         top = 2 * (numbers if kind == NUMBER_IN else bounds)
         return (np.int64(high) - low + 1) / (top + 1)
     return 1.0
+
+
+# Filters held in cells
+
+
+@njit(cache=True, nogil=True, inline="always")
+def column_of(test, slots, kinds):
+    """The column of a test: an attribute's numbers or its texts."""
+    return 2 * np.int64(slots[test]) + (kinds[test] == TEXT_IS)
+
+
+@njit(cache=True, nogil=True)
+def count_columns(tests, filters, slots, kinds, held, frequency):
+    """How often each column is asked, and for each test whether it is held.
+
+    Of several tests of a filter on a column only the first is: a list may satisfy them apart.
+    """
+    last = np.full(frequency.size, -1, np.int64)
+    for at in range(tests.size):
+        column = column_of(tests[at], slots, kinds)
+        held[at] = last[column] != filters[tests[at]]
+        last[column] = filters[tests[at]]
+        frequency[column] += held[at]
+
+
+@njit(cache=True, nogil=True)
+def cut_cells(tests, held, slots, kinds, lows, highs, position, cuts):
+    """Where the cells of each column meet: as many bounds of tests in each."""
+    columns = cuts.shape[0]
+    most = np.zeros(columns, np.int64)
+    counts = np.zeros(columns + 1, np.int64)
+    for at in range(tests.size):
+        column = position[column_of(tests[at], slots, kinds)]
+        if held[at] and column >= 0:
+            counts[column + 1] += 1
+            most[column] = max(most[column], lows[tests[at]], highs[tests[at]] + 1)
+    begins = np.cumsum(counts)
+    by_column = np.empty(begins[-1], np.int64)
+    for at in range(tests.size):
+        column = position[column_of(tests[at], slots, kinds)]
+        if held[at] and column >= 0:
+            by_column[begins[column]] = tests[at]
+            begins[column] += 1
+    for column in range(columns):
+        bounds = np.zeros(most[column] + 1, np.int64)
+        for test in by_column[begins[column] - counts[column + 1] : begins[column]]:
+            bounds[lows[test]] += 1
+            bounds[highs[test] + 1] += 1
+        count = 2 * counts[column + 1]
+        value, passed = 0, bounds[0]
+        for cell in range(1, cuts.shape[1] + 1):
+            nearest = np.rint((count - 1) * (cell / (cuts.shape[1] + 1)))
+            while passed <= nearest:
+                value += 1
+                passed += bounds[value]
+            cuts[column, cell - 1] = value
+
+
+@njit(cache=True, nogil=True)
+def find_cells(
+    chosen, tests, held, filters, slots, kinds, lows, highs, position, cuts,
+    first, last, group, order, reach, sizes,
+):  # fmt: skip
+    """For each filter chosen the cells it asks for in each column, or -1; how many words it takes.
+
+    A group is a column and the cell where the range begins that is asked of it first; within it the
+    order is by the next. So the filters of a word ask for much the same, and for most events a look
+    or two at the word leaves nothing of it. For each group the last cell that is reached, and how
+    many are in it.
+    """
+    columns, cells = cuts.shape[0], cuts.shape[1] + 1
+    at = 0
+    for number in range(chosen.size):
+        while at < tests.size and filters[tests[at]] == chosen[number]:
+            test = tests[at]
+            column = position[column_of(test, slots, kinds)]
+            if held[at] and column >= 0:
+                first[number, column] = cell_of(cuts, column, lows[test])
+                last[number, column] = cell_of(cuts, column, highs[test])
+            at += 1
+        group[number] = columns * cells
+        asked = 0
+        second = 0
+        for column in range(columns):
+            if first[number, column] >= 0:
+                key = cells * column + first[number, column]
+                if asked == 0:
+                    group[number] = key
+                    reach[key] = max(reach[key], last[number, column])
+                elif asked == 1:
+                    second = key
+                asked += 1
+        order[number] = (group[number] << 20) + second
+        sizes[group[number]] += 1
+    words = 0
+    for size in sizes:
+        words += (size + 63) >> 6
+    return words
+
+
+@njit(cache=True, nogil=True)
+def cell_of(cuts, column, value):
+    """The cell of a value in a column."""
+    cell = 0
+    for at in range(cuts.shape[1]):
+        cell += cuts[column, at] <= value
+    return cell
+
+
+@njit(cache=True, nogil=True)
+def fill_cells(
+    chosen, order, first, last, group, reach, sizes, groups, places, following, masks, bits
+):
+    """Write the words: of each bit its filter, what is asked next, and for each cell the bits."""
+    columns = first.shape[1]
+    cells = (sizes.size - 1) // max(columns, 1)
+    words = masks.size
+    at = 0
+    word = 0
+    turns = np.zeros((columns, cells + 2), np.uint64)  # where bits begin and end, by cell
+    for number in range(sizes.size):
+        groups[2 * number] = word
+        groups[2 * number + 1] = reach[number]
+        left = sizes[number]
+        while left > 0:
+            count = min(left, 64)
+            turns[:] = 0
+            mask = 0
+            next_column, next_first, next_last = -3, cells, 0  # -3: none so far
+            for bit in range(count):
+                one = order[at + bit]
+                places[64 * word + bit] = chosen[one]
+                here = np.uint64(1) << np.uint64(bit)
+                asked = 0
+                second = -1
+                for column in range(columns):
+                    begin, end = first[one, column], last[one, column]
+                    if begin >= 0:
+                        mask |= 1 << column
+                        if asked == 1:
+                            second = column
+                        asked += 1
+                        if begin <= end:
+                            turns[column, begin] ^= here
+                            turns[column, end + 1] ^= here
+                    else:
+                        turns[column, 0] ^= here
+                if next_column == -3:
+                    next_column = second
+                elif next_column != second:
+                    next_column = -1
+                if second >= 0:
+                    next_first = min(next_first, first[one, second])
+                    next_last = max(next_last, last[one, second])
+            masks[word] = mask
+            following[word] = cells << 16
+            if next_column >= 0:
+                following[word] = next_column | next_first << 8 | next_last << 16
+            for column in range(columns):
+                held = np.uint64(0)
+                for cell in range(cells + 1):
+                    held ^= turns[column, cell]
+                    if cell == cells:  # of those who do not ask, whatever the value
+                        held = absent(order[at : at + count], first, column)
+                    bits[(column * (cells + 1) + cell) * words + word] = held
+            word += 1
+            at += count
+            left -= count
+    groups[2 * sizes.size] = word
+
+
+@njit(cache=True, nogil=True)
+def absent(ones, first, column):
+    """The bits of filters that do not ask for a column."""
+    found = np.uint64(0)
+    for bit in range(ones.size):
+        if first[ones[bit], column] < 0:
+            found |= np.uint64(1) << np.uint64(bit)
+    return found

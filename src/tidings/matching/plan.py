@@ -226,7 +226,7 @@ class _Layout:
             k.GRAM_BYTES: grams,
             k.GRAM_LIST: gram_lists,
             k.DENSE_SLOT: lists.dense.columns,
-            k.DENSE_CELL: np.concatenate([*lists.dense.cells, np.zeros(0, np.int64)]),
+            k.DENSE_CELL: lists.dense.cells.reshape(-1),
             k.DENSE_GROUP: lists.dense.groups,
             k.DENSE_NEXT: lists.dense.following,
             k.DENSE_MASK: lists.dense.masks,
