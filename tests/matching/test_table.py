@@ -2,6 +2,8 @@
 
 import json
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,9 +125,13 @@ def test_changes_take_effect_at_once(data: st.DataObject) -> None:
     assert len(table) == len(held)
 
 
-def test_compiling_in_the_background_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("changing", [False, True])
+def test_compiling_in_the_background_changes_no_answer(
+    monkeypatch: pytest.MonkeyPatch, changing: bool
+) -> None:
     monkeypatch.setattr(table_module, "FRESH", 50)
-    table = Table((n, f"x = {n % 10} and y > {n}") for n in range(500))
+    pairs = ((n, f"x = {n % 10} and y > {n}") for n in range(500))
+    table = Table(pairs, changing=changing)
     held = {n: (n % 10, n) for n in range(500)}
     random_ = np.random.default_rng(1)
     for step in range(1500):
@@ -144,6 +150,76 @@ def test_compiling_in_the_background_changes_no_answer(monkeypatch: pytest.Monke
         assert sorted(table.match({"x": x, "y": y})) == expected
     table.wait()
     assert table.stats().subscriptions == len(held)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["add", "remove", "replace", "compile"]), strategies.expressions()
+        ),
+        max_size=30,
+    ),
+    st.sampled_from([lambda n: n, lambda n: 7 * n, lambda n: 10**12 - n, str, lambda n: -n]),
+    strategies.flat_events,
+)
+def test_a_changing_table_finds_what_asking_each_predicate_finds(
+    changes: list[tuple[str, Expression]], named: Callable[[int], Id], event: dict[str, Any]
+) -> None:
+    """Whatever ids are like: small integers are numbers themselves."""
+    held: dict[Id, Expression] = {}
+    table = Table({named(0): "x = 1"}, changing=True)
+    held[named(0)] = parse("x = 1").expression
+    for number, (change, expression) in enumerate(changes, 1):
+        some = next(iter(held), None)
+        if change == "add":
+            table.add(named(number), Predicate(expression))
+            held[named(number)] = expression
+        elif change == "compile":
+            table._compile()
+            assert not table._parts.fresh.numbers
+        elif some is not None and change == "remove":
+            table.remove(some)
+            del held[some]
+        elif some is not None:
+            table.replace(some, Predicate(expression))
+            held[some] = expression
+        expected = {id for id, asked in held.items() if oracle.holds(asked, laid_out(event), event)}
+        found = table.match(event)
+        assert len(found) == len(expected)
+        assert set(found) == expected
+    pairs = table.match_batch(pa.table({"none of these": [1]})).column("subscription").to_pylist()
+    nothing = {id for id, asked in held.items() if oracle.holds(asked, {}, {})}
+    assert sorted(map(str, pairs)) == sorted(map(str, nothing))
+
+
+def test_a_changing_table_is_larger_and_stays_so(tmp_path: Path) -> None:
+    pairs = [(3 * n, f"x = {n % 10} and y > {n}") for n in range(3_000)]
+    still, changing = Table(pairs), Table(pairs, changing=True)
+    assert changing.stats().bytes > still.stats().bytes
+    assert changing.stats()[:3] == still.stats()[:3]
+    assert changing._parts.segments[0].counted
+    changing.remove(3)
+    changing.compact()
+    assert changing._parts.segments[0].coordinates is not None
+    changing.save(tmp_path / "saved")
+    loaded = Table.load(tmp_path / "saved")
+    for table in (changing, loaded):
+        assert len(table) == 2_999
+        assert sorted(table.match({"x": 1, "y": 40})) == [3 * n for n in range(11, 40, 10)]
+    assert loaded._parts.segments[0].coordinates is None
+
+
+def test_large_ids_end_the_numbering_by_ids() -> None:
+    table = Table({n: f"x = {n}" for n in range(10)}, changing=True)
+    assert table._parts.segments[0].counted
+    table.add(10**15, "x = 3")
+    table._compile()
+    assert not table._parts.segments[0].counted
+    assert sorted(table.match({"x": 3})) == [3, 10**15]
+    table.remove(3)
+    table.add("three", "x = 3")
+    table._compile()
+    assert sorted(table.match({"x": 3}), key=str) == [10**15, "three"]
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])

@@ -232,22 +232,22 @@ class _Read:
             for group, at in zip(product(operators, types), np.split(order, ends), strict=False)
             if at.size
         }
+        self.tests.types[:] = np.array([_TYPES[kind] for kind in types], np.int8)[type_codes]
+        self._name_slots(operator_codes, operators)
         self.shares: Array | None = None
         if statistics is not None:
             shares = map(statistics.share, map(_filed_as, chain.from_iterable(filters)))
             self.shares = np.fromiter(shares, np.float64, self.count)
-        self._name_slots()
 
-    def _name_slots(self) -> None:
+    def _name_slots(self, operator_codes: Array, operators: list[str]) -> None:
         """Give every attribute, derived ones too, its slot."""
-        for (operator, kind), at in self.groups.items():
-            transform = _DERIVED[operator][0] if operator in _DERIVED else PLAIN
-            self.tests.types[at] = _TYPES[kind]
-            codes = self.name_codes[at]
-            slot_of = np.zeros(len(self.names), np.int64)
-            for code in np.flatnonzero(np.bincount(codes, minlength=len(self.names))).tolist():
-                slot_of[code] = self.slots.of(self.names[code], transform)
-            self.tests.slot[at] = slot_of[codes]
+        transforms = [_DERIVED.get(operator, (PLAIN, operator))[0] for operator in operators]
+        codes = np.array(transforms, np.int64)[operator_codes] * len(self.names) + self.name_codes
+        slot_of = np.zeros(FOLDED_REVERSED * len(self.names) + len(self.names), np.int32)
+        for code in np.flatnonzero(np.bincount(codes)).tolist():
+            transform, name = divmod(code, len(self.names))
+            slot_of[code] = self.slots.of(self.names[name], transform)
+        self.tests.slot[:] = slot_of[codes]
 
     def ranked(self, whole_questions: dict[int, Expression]) -> Ranked:
         """Turn operands to coordinates, group by group."""
