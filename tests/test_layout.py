@@ -58,8 +58,6 @@ HEAVY = {
 }
 # Time and chance are parameters in every room before this one.
 FIRST_ROOM_WITH_A_CLOCK = "live"
-# But for where threads take turns: no answer depends on it.
-CLOCK_FOR_TURNS = "matching/turns.py"
 CLOCKS = {"asyncio", "secrets", "socket", "time"}
 CLOCK_CALLS = {"date.today", "datetime.now", "datetime.today", "datetime.utcnow"}
 CLOCK_CALLS |= {"os.urandom", "uuid.uuid1", "uuid.uuid4"}
@@ -168,10 +166,9 @@ def heavy_packages_stay_in_their_rooms(module: Module) -> Iterator[Breach]:
 def time_and_chance_are_parameters(module: Module) -> Iterator[Breach]:
     if module.room not in ROOMS[: ROOMS.index(FIRST_ROOM_WITH_A_CLOCK)]:
         return
-    has_clock = module.path.relative_to(PACKAGE).as_posix() == CLOCK_FOR_TURNS
     for line, name in imports(module):
         package, _, rest = name.partition(".")
-        if package in CLOCKS and not (package == "time" and has_clock):
+        if package in CLOCKS:
             yield line, f"imports {package}; take time, chance and bytes as parameters"
         if package == "random" and rest and rest not in SEEDED:
             yield line, f"imports {name}; draw from a random.Random(seed)"
@@ -294,15 +291,6 @@ BROKEN: list[tuple[Rule, str, str]] = [
         """,
     ),
     (time_and_chance_are_parameters, "live/router.py", "import asyncio, time\n"),
-    (
-        time_and_chance_are_parameters,
-        "matching/turns.py",
-        """
-        from time import perf_counter
-        from random import choice  # breach
-        """,
-    ),
-    (time_and_chance_are_parameters, "matching/table.py", "import time  # breach"),
     (
         input_is_never_run,
         "wire/codec.py",

@@ -111,8 +111,11 @@ class Segment:
         cls, subscriptions: Mapping[Id, Predicate], statistics: Statistics | None = None
     ) -> Segment:
         """Compile subscriptions and keep what is needed to compile more into them."""
-        nothing = cls([], lay_out(rank([], {}), np.zeros(0, np.int64), 0))
-        nothing.coordinates = Coordinates.of(rank([], {}), np.zeros(0, np.int64))
+        none = np.zeros(0, np.int64)
+        nothing = cls([], lay_out(rank([], {}), none, 0))
+        nothing.coordinates = Coordinates.of(rank([], {}), none)
+        # So that the kernels are compiled now, and not when others wait for the GIL.
+        merge(nothing.coordinates, none.astype(bool), nothing.coordinates)
         return nothing.grown(nothing.removed, subscriptions, statistics)
 
     def grown(

@@ -29,7 +29,6 @@ from tidings.matching.fresh import NOTHING, Fresh
 from tidings.matching.questions import Check
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
-from tidings.matching.turns import Turn
 
 if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
@@ -175,8 +174,6 @@ class Table:
         if type(event) is not dict or not _is_plain(map(type, event.values())):
             event = Event(event)
         while True:
-            if self._compiling is not None:
-                self._local.turn.take()
             parts = self._parts
             segments, fresh, jointly = parts
             if fresh.waiting:
@@ -322,10 +319,9 @@ class Table:
         """What segments hold, but for what is gone, and what came lately."""
         if segments and segments[0].coordinates is not None:
             return segments[0].grown(gone[0], lately, self._statistics)
-        for segment, left in zip(segments, gone, strict=True):
-            for number in np.flatnonzero(~left).tolist():
-                id = segment.ids[number]
-                predicate = self._predicates.get(id)
+        for segment, marks in zip(segments, gone, strict=True):
+            for id, removed in zip(segment.ids, marks.tolist(), strict=True):
+                predicate = None if removed else self._predicates.get(id)
                 if predicate is not None:  # or it was removed just now
                     lately.setdefault(id, predicate)
         return Segment.growing(lately, self._statistics)
@@ -513,11 +509,10 @@ class _Reader:
 
 
 class _Local(threading.local):
-    """The reader of each thread, and its turn while something is compiled."""
+    """The reader of each thread."""
 
     def __init__(self) -> None:
         self.reader: _Reader | None = None
-        self.turn = Turn()
 
 
 def _predicate(given: Predicate | str) -> Predicate:
