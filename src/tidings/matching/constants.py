@@ -55,10 +55,6 @@ class Texts(NamedTuple):
         held = np.frombuffer(b"" if data is None else data, np.uint8)[places[0] : places[-1]]
         return cls(places - places[0], held, np.searchsorted(slots, np.arange(slot_count + 1)))
 
-    def base(self, slots: Array) -> Array:
-        """Where the ranks of a slot begin among those of all: between texts there are some too."""
-        return 2 * self.begins[slots] + slots
-
 
 class Constants(NamedTuple):
     """What values are compared with."""

@@ -25,6 +25,7 @@ from tidings.matching.ranking import (
     BY_TRUTH,
     IN_CELLS,
     NO_WAY,
+    WAYS,
     Ranked,
 )
 
@@ -45,7 +46,7 @@ class Lists:
         self.filed, share = _most_selective(ranked)
         way = np.empty(ranked.filters, np.int8)
         key, slot = np.zeros(way.size, np.int64), np.zeros(way.size, np.int64)
-        counts = np.zeros(NO_WAY + 1, np.int64)
+        counts = np.zeros(WAYS, np.int64)
         fk.take_ways(
             self.filed, tests.way, tests.slot, tests.low, numbers.begins,
             np.array([*ranked.patterns.grams, 0], np.int64), way, key, slot, counts,
@@ -137,18 +138,15 @@ class Lists:
     def _by_prefix(self, chosen: Array) -> tuple[Array, Array, Array]:
         """Prefixes nest, so each has a parent, and each place among the bounds an innermost one."""
         tests, bounds = self.ranked.tests, self.ranked.constants.bounds
-        test = self.filed[chosen]
-        low = bounds.base(tests.slot[test]) + tests.low[test]
-        high = bounds.base(tests.slot[test]) + tests.high[test]
-        nodes, first, inverse = np.unique(low, return_index=True, return_inverse=True)
-        self.of_filter[chosen] = self.count + inverse
-        lists = self.count + np.arange(nodes.size)
-        self.count += nodes.size
-        ends = high[first]
-        inner = np.full(int(2 * bounds.begins[-1]) + len(self.ranked.slots), -1, np.int64)
-        parent = np.full(nodes.size, -1, np.int64)
-        fk.nest_prefixes(nodes, ends, inner, parent)
-        return inner, lists, parent
+        inner = np.empty(int(2 * bounds.begins[-1]) + len(self.ranked.slots), np.int64)
+        parents = np.empty(chosen.size, np.int64)
+        count = fk.nest_prefixes(
+            chosen, self.filed, tests.slot, tests.low, tests.high, bounds.begins, self.count,
+            self.of_filter, inner, parents,
+        )  # fmt: skip
+        lists = self.count + np.arange(count)
+        self.count += count
+        return inner, lists, parents[:count]
 
     def by_order(self, done: Array) -> None:
         """Filters in ordered lists, by slot, list and key; apart those that are done with that."""

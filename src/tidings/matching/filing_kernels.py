@@ -176,18 +176,39 @@ def take_order(filters, keys, order, in_order, begins, values):
 
 
 @njit(cache=True, nogil=True)
-def nest_prefixes(nodes, ends, inner, parent):
-    """Walk the nested intervals in order of their beginning, keeping the open ones on a stack."""
-    stack = np.empty(nodes.size + 1, np.int64)
+def nest_prefixes(chosen, filed, slots, lows, highs, begins, first, of_filter, inner, parents):
+    """A list for each prefix, numbered in their order; how many.
+
+    For each its parent, or -1, and for each place among the bounds the innermost prefix: the nested
+    intervals are walked by where they begin, with the open ones on a stack.
+    """
+    ends = np.full(inner.size, -1, np.int64)  # of prefixes by where they begin
+    for at in range(chosen.size):
+        test = filed[chosen[at]]
+        base = 2 * begins[slots[test]] + slots[test]
+        ends[base + lows[test]] = base + highs[test]
+    inner[:] = -1
+    count = 0
+    stack = np.empty(chosen.size + 1, np.int64)  # their ends
+    open_ones = np.empty(chosen.size + 1, np.int64)
     depth = 0
-    for node in range(nodes.size):
-        while depth and ends[stack[depth - 1]] < nodes[node]:
+    number = np.empty(inner.size, np.int64)
+    for place in range(inner.size):
+        while depth and stack[depth - 1] < place:
             depth -= 1
-        parent[node] = stack[depth - 1] if depth else -1
-        stack[depth] = node
-        depth += 1
-        for place in range(nodes[node], ends[node] + 1):
-            inner[place] = node
+        if ends[place] >= 0:
+            parents[count] = open_ones[depth - 1] if depth else -1
+            stack[depth], open_ones[depth] = ends[place], count
+            depth += 1
+            number[place] = count
+            count += 1
+        if depth:
+            inner[place] = open_ones[depth - 1]
+    for at in range(chosen.size):
+        test = filed[chosen[at]]
+        place = 2 * begins[slots[test]] + slots[test] + lows[test]
+        of_filter[chosen[at]] = first + number[place]
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from tidings.matching import kernels as k
 from tidings.matching import merging_kernels as mk
-from tidings.matching.constants import Constants, Numbers, Patterns, Texts, numbered, read_only
+from tidings.matching.constants import Constants, Numbers, Patterns, Texts, read_only
 from tidings.matching.ranking import Ranked, Slots, Tests
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def merge(old: Coordinates, kept: Array, new: Coordinates) -> Merged:
     two = _Part(new, np.ones(new.owners.size, bool), slots)
     constants = Constants(_numbers(one, two), _equal(one, two), _bounds(one, two))
     patterns, two.pattern_number = old.patterns.joined(new.patterns)
-    tests = Tests(np.empty(one.tests + two.tests, np.int64))
+    tests = Tests(np.empty(one.tests + two.tests, np.int64), np.empty)
     shapes = np.empty(tests.filter.size, np.uint16)
     members = np.empty(one.members + two.members, np.int64)
     columns = tests.filter, shapes, tests.slot, tests.low, tests.high, members
@@ -213,27 +214,13 @@ def _bounds(one: _Part, two: _Part) -> Texts:
 
 def _equal(one: _Part, two: _Part) -> Texts:
     """The texts of both that are compared for equality, numbered slot by slot."""
-    parts = []
-    for part in (one, two):
-        used = np.flatnonzero(part.text_used)
-        held = part.held.constants.equal
-        slots = np.repeat(np.arange(part.text_begins.size - 1), np.diff(part.text_begins))[used]
-        parts.append((slots, used, _gathered(held.places, held.data, used)))
-    slots = np.concatenate([part[0] for part in parts])
-    (places, data), (more_places, more_data) = (part[2] for part in parts)
-    places = np.concatenate((places, more_places[1:] + data.size))
-    data = np.concatenate((data, more_data))
-    numbers, first = numbered(slots, places, data)
-    (_, used, _), (_, more_used, _) = parts
-    one.text_number[used] = numbers[: used.size]
-    two.text_number[more_used] = numbers[used.size :]
-    begins = np.searchsorted(slots[first], np.arange(one.text_begins.size))
-    return Texts(*_gathered(places, data, first), begins)
-
-
-def _gathered(places: Array, data: Array, which: Array) -> tuple[Array, Array]:
-    """Some texts one after another."""
-    out_places = np.empty(which.size + 1, np.int64)
-    out_data = np.empty(int((places[which + 1] - places[which]).sum()), np.uint8)
-    mk.gather_texts(read_only(places), read_only(data), which, out_places, out_data)
-    return out_places, out_data
+    most = np.count_nonzero(one.text_used) + np.count_nonzero(two.text_used)
+    old, new = one.held.constants.equal, two.held.constants.equal
+    places, begins = np.empty(most + 1, np.int64), np.empty_like(one.text_begins)
+    data = np.empty(old.data.size + new.data.size, np.uint8)
+    count = mk.join_texts(
+        one.text_begins, old.places, old.data, one.text_used,
+        two.text_begins, new.places, new.data, two.text_used, k.table_for(two.text_used.size),
+        begins, places, data, one.text_number, two.text_number,
+    )  # fmt: skip
+    return Texts(places[: count + 1].copy(), data[: places[count]].copy(), begins)

@@ -22,6 +22,8 @@ from tidings.matching.kernels import (
     TEXT_NOT,
     compare_bytes,
     copy,
+    hash_bytes,
+    same_bytes,
 )
 
 
@@ -173,15 +175,58 @@ def merge_texts(
 
 
 @njit(cache=True, nogil=True)
-def gather_texts(places, data, which, out_places, out_data):
-    """Some texts one after another."""
+def join_texts(
+    begins, places, data, used, other_begins, other_places, other_data, other_used, table,
+    out_begins, out_places, out_data, number, other_number,
+):  # fmt: skip
+    """The same for texts in no order: of each slot the first ones, then what is new of the others.
+
+    For each of both its number across all slots. The table, all -1, is for the others.
+    """
+    mask = table.size - 1
+    for slot in range(out_begins.size - 1):
+        for two in range(other_begins[slot], other_begins[slot + 1]):
+            other_number[two] = -1
+            if other_used[two]:
+                at = hash_bytes(other_data, other_places[two], other_places[two + 1], slot) & mask
+                while table[at] >= 0:
+                    at = (at + 1) & mask
+                table[at] = two
+    count = 0
     size = 0
-    for i in range(which.size):
-        begin, end = places[which[i]], places[which[i] + 1]
-        out_places[i] = size
-        copy(data, begin, end - begin, out_data, size)
-        size += end - begin
-    out_places[which.size] = size
+    for slot in range(out_begins.size - 1):
+        out_begins[slot] = count
+        two, other_end = other_begins[slot], other_begins[slot + 1]
+        for one in range(begins[slot], begins[slot + 1]):
+            if not used[one]:
+                continue
+            begin, end = places[one], places[one + 1]
+            if two < other_end:
+                at = hash_bytes(data, begin, end, slot) & mask
+                while table[at] >= 0:
+                    same = table[at]
+                    if two <= same < other_end and same_bytes(
+                        data, begin, end, other_data, other_places[same], other_places[same + 1]
+                    ):
+                        other_number[same] = count
+                        break
+                    at = (at + 1) & mask
+            number[one] = count
+            out_places[count] = size
+            copy(data, begin, end - begin, out_data, size)
+            size += end - begin
+            count += 1
+        for two in range(other_begins[slot], other_end):
+            if other_used[two] and other_number[two] < 0:
+                begin, end = other_places[two], other_places[two + 1]
+                other_number[two] = count
+                out_places[count] = size
+                copy(other_data, begin, end - begin, out_data, size)
+                size += end - begin
+                count += 1
+    out_begins[-1] = count
+    out_places[count] = size
+    return count
 
 
 @njit(cache=True, nogil=True)

@@ -42,8 +42,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 # Ways to file a filter.
-BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(6)
-BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS, NO_WAY = range(6, 11)
+NO_WAY, BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(7)
+BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS = range(7, 11)
+WAYS: Final = 11
 
 # Derived attributes, and the mark that their names carry behind a NUL. Texts are folded in Python
 # and turned round by the kernels.
@@ -122,18 +123,19 @@ class Slots:
 class Tests:
     """The constraints of all filters, column by column."""
 
-    def __init__(self, filter: Array) -> None:
+    def __init__(self, filter: Array, column: Callable[..., Array] = np.zeros) -> None:
+        """Of these filters, in columns yet to be filled."""
         count = filter.size
         self.filter = filter
-        self.slot = np.zeros(count, np.int32)
-        self.kind = np.zeros(count, np.int8)
-        self.types = np.zeros(count, np.int8)
-        self.negated = np.zeros(count, bool)
-        self.low = np.zeros(count, np.int32)
-        self.high = np.zeros(count, np.int32)
-        self.way = np.full(count, NO_WAY, np.int8)
-        self.exact = np.zeros(count, bool)  # filed under it, it need not be tested again
-        self.added = np.zeros(count, bool)  # it follows from a pattern beside it
+        self.slot = column(count, np.int32)
+        self.kind = column(count, np.int8)
+        self.types = column(count, np.int8)
+        self.negated = column(count, bool)
+        self.low = column(count, np.int32)
+        self.high = column(count, np.int32)
+        self.way = column(count, np.int8)
+        self.exact = column(count, bool)  # filed under it, it need not be tested again
+        self.added = column(count, bool)  # it follows from a pattern beside it
 
 
 class Ranked(NamedTuple):
