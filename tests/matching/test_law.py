@@ -303,6 +303,19 @@ def typed_batches(draw: st.DrawFn) -> tuple[list[dict[str, Any]], pa.Table]:
 
 
 @every_matcher
+def test_a_slice_with_views_and_structs_of_nulls_is_matched(name: str) -> None:
+    matcher = MATCHERS[name]()
+    matcher.add(1, parse("y matches 'a+'"))
+    columns = {
+        "y": pa.array(["b", "aa", None, "a"], pa.string_view()),
+        "r": pa.array([None] * 4, pa.struct([("x", pa.null())])),
+    }
+    table = pa.table(columns).slice(1)
+    assert pairs_of(matcher.match_batch(table)) == [(0, 1), (2, 1)]
+    assert pairs_of(matcher.match_batch(table.to_batches()[0])) == [(0, 1), (2, 1)]
+
+
+@every_matcher
 @given(typed_batches(), st.lists(typed_expressions, max_size=6), bounds)
 def test_a_batch_finds_what_its_rows_find(
     name: str,

@@ -85,7 +85,12 @@ def without_views(batch: Batch) -> Batch:
     if kinds == batch.schema.types:
         return batch
     fields = [field.with_type(kind) for field, kind in zip(batch.schema, kinds, strict=True)]
-    return batch.cast(pa.schema(fields))
+    # Only those columns: a struct of nulls that is a slice cannot even be cast to its own type.
+    columns = [
+        column if column.type == kind else column.cast(kind)
+        for column, kind in zip(batch.columns, kinds, strict=True)
+    ]
+    return type(batch).from_arrays(columns, schema=pa.schema(fields))
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:
