@@ -219,6 +219,16 @@ def put(draw: st.DrawFn, record: dict[str, Any], name: str, value: Any) -> None:
     put(draw, inner, rest, value)
 
 
+@pytest.mark.parametrize("number", [10**39, 10**41 + 1, 10**308, 10**309, -(10**400)])
+def test_integers_past_doubles_are_compared_by_their_digits(number: int) -> None:
+    pattern = {"x": [number]}
+    table = Table({1: bridge(pattern)})
+    for value in (number, number + 1, number - 1):
+        event = {"x": value}
+        assert bridge(pattern).matches(event) == oracle.matches(pattern, event) == (value == number)
+        assert table.match(event) == [1] * (value == number)
+
+
 @given(worlds())
 def test_translated_patterns_mean_what_the_slow_twin_says(
     world: tuple[list[dict[str, Any]], list[dict[str, Any]]],

@@ -355,12 +355,15 @@ _BUT: Final = {
 }
 
 
+MOST_DIGITS: Final = 4_300  # that Python reads an integer from, by default
+
+
 def numeral(written: str) -> Numeral:
     """A number as it is written: an integer where it is one that doubles hold, else a double."""
     exact = Decimal(written)
     near = float(written)
     fits = math.isfinite(near) and Decimal(repr(near)) == exact
-    whole = written.lstrip("-").isdigit() and len(written) <= 40
+    whole = written.lstrip("-").isdigit() and len(written) <= MOST_DIGITS
     if whole and (not fits or abs(near) <= 2**53):
         return Numeral(int(written), fits)
     return Numeral(near, fits)
