@@ -12,6 +12,8 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.expression import Expression
 from tidings.matching.contract import Id
+from tidings.matching.fresh import Fresh
+from tidings.matching.fresh_ranking import rank_fresh
 from tidings.matching.segment import Segment
 from tidings.matching.statistics import statistics_of
 from tidings.matching.workload import WORKLOADS
@@ -34,16 +36,32 @@ def satisfied(held: dict[Id, Predicate], event: dict[str, Any]) -> list[Id]:
     return sorted(id for id, p in held.items() if oracle.holds(p.expression, flat, event))
 
 
-def grow(segment: Segment, gone: set[int], more: dict[Id, Predicate]) -> Segment:
-    """The segment without what has these numbers, and with more."""
+def grow(
+    segment: Segment, gone: set[int], more: dict[Id, Predicate], fresh: bool = False
+) -> Segment:
+    """The segment without what has these numbers, and with more, as they are or as fresh ones."""
     marks = segment.removed.copy()
     marks[[number for number in gone if number < marks.size]] = True
-    return segment.grown(marks, more)
+    if not fresh:
+        return segment.grown(marks, more)
+    assert segment.coordinates is not None
+    held = Fresh()
+    for id, predicate in more.items():
+        while not held.add(id, predicate):
+            held = held.larger(predicate)
+    while not held.file():
+        held = held.larger()
+    numbers = [held.numbers[id] for id in more]
+    slots = segment.coordinates.slots.copy()
+    return segment.joined(marks, list(more), rank_fresh(held, numbers, list(more.values()), slots))
 
 
+@pytest.mark.parametrize("fresh", [False, True])
 @given(rounds, many_events)
 def test_what_has_grown_is_found_like_what_is_compiled(
-    changes: list[tuple[set[int], list[Expression], int]], events: list[dict[str, Any]]
+    fresh: bool,
+    changes: list[tuple[set[int], list[Expression], int]],
+    events: list[dict[str, Any]],
 ) -> None:
     segment = Segment.growing({})
     held: dict[Id, Predicate] = {}
@@ -54,7 +72,7 @@ def test_what_has_grown_is_found_like_what_is_compiled(
         for number in gone:
             if number < len(segment.ids) and not segment.removed[number]:
                 del held[segment.ids[number]]
-        segment = grow(segment, gone, more)
+        segment = grow(segment, gone, more, fresh)
         held |= more
         assert sorted(segment.held()) == sorted(held)
         assert len(segment) == len(held)
@@ -63,8 +81,11 @@ def test_what_has_grown_is_found_like_what_is_compiled(
         assert found == [satisfied(held, event) for event in events]
 
 
+@pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("name", WORKLOADS)
-def test_a_growing_table_of_a_workload_is_as_large_as_one_compiled_anew(name: str) -> None:
+def test_a_growing_table_of_a_workload_is_as_large_as_one_compiled_anew(
+    name: str, fresh: bool
+) -> None:
     """And what it keeps to grow is the same too, though most of it has been replaced."""
     workload = WORKLOADS[name](seed=3)
     pairs = list(workload.subscriptions(0, 6_000))
@@ -72,7 +93,7 @@ def test_a_growing_table_of_a_workload_is_as_large_as_one_compiled_anew(name: st
     segment = Segment.growing(dict(pairs[:4_000]))
     for begin in range(0, 2_000, 500):
         gone = set(range(begin, begin + 500))
-        segment = grow(segment, gone, dict(pairs[4_000 + begin : 4_500 + begin]))
+        segment = grow(segment, gone, dict(pairs[4_000 + begin : 4_500 + begin]), fresh)
     new = Segment.growing(dict(pairs[2_000:]))
     assert [sorted(segment.match(e)) for e in events] == [sorted(new.match(e)) for e in events]
     assert len(segment) == len(new) == 4_000
@@ -106,9 +127,10 @@ RANKS = [
 @given(
     st.lists(st.tuples(st.sampled_from(RANKS), st.integers(0, 9)), min_size=1, max_size=12),
     st.booleans(),
+    st.booleans(),
 )
 def test_ranges_stay_the_same_whatever_constants_come_between(
-    tests: list[tuple[str, int]], textual: bool
+    tests: list[tuple[str, int]], textual: bool, fresh: bool
 ) -> None:
     def written(value: int) -> str:
         return f"'{value}'" if textual else str(value)
@@ -117,7 +139,7 @@ def test_ranges_stay_the_same_whatever_constants_come_between(
     held: dict[Id, Predicate] = {}
     for id, (test, low) in enumerate(tests):
         held[id] = parse(test.format(written(low), written(low + 1)))
-        segment = grow(segment, set(), {id: held[id]})
+        segment = grow(segment, set(), {id: held[id]}, fresh)
     events: list[dict[str, Any]] = [
         {"x": str(value) if textual else value} for value in range(-1, 12)
     ]
@@ -171,3 +193,46 @@ def test_an_id_may_come_back_in_another_place() -> None:
     assert len(smaller) == 3
     assert smaller.number_of("b") is None
     assert smaller.match({"x": 4}) == ["d"]
+
+
+LARGE = 2**53
+EDGES = [
+    "x > {0}", "x >= {0}", "x < {0}", "x <= {0}", "x = {0}", "x != {0}", "x in ({0}, 1.5)",
+    "x between {0} and {0}", "not x > {0}", "real x >= {0}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("test", EDGES)
+def test_numbers_between_doubles_are_ranked_as_they_are(test: str) -> None:
+    constants = [
+        LARGE - 1,
+        LARGE,
+        LARGE + 1,
+        LARGE + 2,
+        -LARGE - 1,
+        2**63 - 1,
+        -(2**63),
+        0,
+        -0.0,
+        0.5,
+    ]
+    held: dict[Id, Predicate] = {n: parse(test.format(c)) for n, c in enumerate(constants)}
+    segment = grow(Segment.growing({99: parse("x > 7")}), {0}, held, fresh=True)
+    for value in [*constants, float(LARGE), 2**63, 2**64, 1.5, float("inf")]:
+        event = {"x": value}
+        found = [id for id in segment.match(event) if id != 99]
+        assert sorted(found) == satisfied(held, event)
+
+
+PREFIXES = ["", "a", "a\x7f", "a\u07ff", "\ud7ff", "\uffff", "b\U0010ffff", "\U0010ffff", "é€😀"]
+
+
+@pytest.mark.parametrize("test", ["t prefix '{0}'", "t suffix '{0}'", "t iprefix '{0}'"])
+def test_what_follows_a_prefix_is_the_next_character(test: str) -> None:
+    held: dict[Id, Predicate] = {n: parse(test.format(p)) for n, p in enumerate(PREFIXES)}
+    segment = grow(Segment.growing({}), set(), held, fresh=True)
+    for text in PREFIXES:
+        for character in ("", "\0", "z", "\ue000", "\U0010ffff"):
+            for value in (text + character, character + text):
+                event = {"t": value}
+                assert sorted(segment.match(event)) == satisfied(held, event)

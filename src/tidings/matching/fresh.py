@@ -178,9 +178,12 @@ class Fresh:
         self.changes += 1
         return True
 
-    def snapshot(self) -> tuple[dict[Id, int], list[Predicate]]:
-        """The numbers by id as they are now, and the predicates by number, to which others come."""
-        return dict(self.numbers), self.predicates
+    def name_of(self, slot: int) -> str:
+        """The name of a slot of the kernels, that of folded values as it is derived."""
+        slots = self._arrays[fk.HELD_SLOTS]
+        begin = slots[fk.SLOT_WIDTH * slot + fk.SLOT_NAME]
+        end = begin + slots[fk.SLOT_WIDTH * slot + fk.SLOT_NAME_SIZE]
+        return self._arrays[fk.HELD_TEXTS][begin:end].tobytes().decode()
 
     def held(self) -> dict[Id, Predicate]:
         """The subscriptions that are here."""

@@ -15,10 +15,12 @@ import numpy as np
 from tidings.matching import kernels as k
 from tidings.matching import merging_kernels as mk
 from tidings.matching.constants import Constants, Numbers, Patterns, Texts, read_only
-from tidings.matching.ranking import Ranked, Slots, Tests
+from tidings.matching.ranking import Flat, Ranked, Slots, Tests, rank
 
 if TYPE_CHECKING:
     from tidings.language.expression import Expression
+    from tidings.language.predicate import Predicate
+    from tidings.matching.statistics import Statistics
 
 Array = np.ndarray[Any, Any]
 
@@ -49,6 +51,14 @@ class Coordinates(NamedTuple):
         numbers, *texts = self.constants
         arrays = [*self[:7], self.asking, self.asked, *numbers, *texts[0], *texts[1]]
         return sum(array.nbytes for array in arrays)
+
+    @classmethod
+    def of_predicates(
+        cls, predicates: list[Predicate], slots: Slots, statistics: Statistics | None = None
+    ) -> Coordinates:
+        """The filters of predicates, each owned by its place; slots that are new are added."""
+        flat = Flat.of(predicates)
+        return cls.of(rank(flat.filters, flat.questions, statistics, slots), flat.owners)
 
     @classmethod
     def of(cls, ranked: Ranked, owners: Array) -> Coordinates:
@@ -182,7 +192,8 @@ def merge(old: Coordinates, kept: Array, new: Coordinates) -> Merged:
         (len(questions), np.unique(all_asked).size),
     )
     wasteful = any(there > SPARE + 2 * used for there, used in mentioned)
-    return Merged(ranked, np.concatenate((old.owners[kept], new.owners)), wasteful)
+    owners = np.concatenate((old.owners[kept], new.owners), dtype=np.int64)
+    return Merged(ranked, owners, wasteful)
 
 
 def _numbers(one: _Part, two: _Part) -> Numbers:

@@ -309,5 +309,11 @@ def unfold(shapes, kind, types, way, negated, exact, added):
 def fold(kind, types, way, negated, exact, added, shapes):
     """Shapes that stand for these columns."""
     for i in range(shapes.size):
-        flags = np.int64(negated[i]) << 12 | np.int64(exact[i]) << 13 | np.int64(added[i]) << 14
-        shapes[i] = kind[i] | np.int64(types[i]) << 4 | np.int64(way[i]) << 8 | flags
+        shapes[i] = fold_shape(kind[i], types[i], way[i], negated[i], exact[i], added[i])
+
+
+@njit(cache=True, nogil=True, inline="always")
+def fold_shape(kind, types, way, negated, exact, added):
+    """What `unfold` reads: all of a test that does not depend on constants."""
+    flags = np.int64(negated) << 12 | np.int64(exact) << 13 | np.int64(added) << 14
+    return np.int64(kind) | np.int64(types) << 4 | np.int64(way) << 8 | flags

@@ -25,6 +25,7 @@ from tidings.language.constraint import Constraint, simplify
 from tidings.language.errors import NormalFormError
 from tidings.language.expression import And, Expression, conjoin
 from tidings.language.folding import fold
+from tidings.language.predicate import Predicate, normal_forms
 from tidings.language.sets import after_prefix
 from tidings.matching import kernels as k
 from tidings.matching.constants import (
@@ -36,7 +37,6 @@ from tidings.matching.constants import (
 )
 
 if TYPE_CHECKING:
-    from tidings.language.predicate import Predicate
     from tidings.matching.statistics import Statistics
 
 Array = np.ndarray[Any, Any]
@@ -513,6 +513,34 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
         return [tuple(derive(text) for text in operand) for operand in operands]
     made = {text: derive(text) for text in set(operands)}
     return [made[text] for text in operands]
+
+
+class Flat(NamedTuple):
+    """The filters of predicates, or what these need at least, and then what to ask besides."""
+
+    filters: list[Sequence[Any]]
+    owners: Array  # of each filter the number of its predicate
+    questions: dict[int, Expression]
+
+    @classmethod
+    def of(cls, predicates: list[Predicate]) -> Flat:
+        """Of these, in their order."""
+        questions: dict[int, Expression] = {}
+        filters: list[Sequence[Any]]
+        try:
+            filters = list(normal_forms(predicates))
+        except NormalFormError:
+            filters = []
+            count = 0
+            for predicate in predicates:
+                found, complete = filters_of(predicate)
+                if not complete:
+                    questions[count] = predicate.expression
+                filters.append(found)
+                count += len(found)
+        sizes = np.fromiter(map(len, filters), np.int64, len(filters))
+        owners = np.repeat(np.arange(len(predicates)), sizes)
+        return cls(list(chain.from_iterable(filters)), owners, questions)
 
 
 def filters_of(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:

@@ -13,25 +13,23 @@ import threading
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tidings.language.errors import NormalFormError
 from tidings.language.event import Event
-from tidings.language.expression import Expression
 from tidings.language.folding import fold
-from tidings.language.predicate import Predicate, normal_forms
+from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
-from tidings.matching.merging import Coordinates, Merged, merge
+from tidings.matching.merging import Coordinates, merge
 from tidings.matching.plan import Plan, compile_plan, lay_out
 from tidings.matching.questions import Check, Questions
-from tidings.matching.ranking import filters_of, rank
+from tidings.matching.ranking import Flat, rank
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -102,7 +100,7 @@ class Segment:
         statistics: Statistics | None = None,
     ) -> Segment:
         """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
-        flat = _Flat.of(list(subscriptions.values()))
+        flat = Flat.of(list(subscriptions.values()))
         plan = compile_plan(*flat, len(subscriptions), absorb, statistics)
         return cls(list(subscriptions), plan)
 
@@ -112,29 +110,39 @@ class Segment:
     ) -> Segment:
         """Compile subscriptions and keep what is needed to compile more into them."""
         none = np.zeros(0, np.int64)
-        nothing = cls([], lay_out(rank([], {}), none, 0))
-        nothing.coordinates = Coordinates.of(rank([], {}), none)
+        nothing = Coordinates.of(rank([], {}), none)
         # So that the kernels are compiled now, and not when others wait for the GIL.
-        merge(nothing.coordinates, none.astype(bool), nothing.coordinates)
-        return nothing.grown(nothing.removed, subscriptions, statistics)
+        merge(nothing, none.astype(bool), nothing)
+        flat = Flat.of(list(subscriptions.values()))
+        ranked = rank(flat.filters, flat.questions, statistics)
+        ids, taken, left = cls([], lay_out(rank([], {}), none, 0))._numbered(
+            none.astype(bool), list(subscriptions)
+        )
+        owners = taken[flat.owners]
+        made = cls(ids, lay_out(ranked, owners, len(ids)))
+        made.coordinates = Coordinates.of(ranked, owners)
+        made._leave(left)
+        return made
 
     def grown(
         self, gone: Array, more: Mapping[Id, Predicate], statistics: Statistics | None = None
     ) -> Segment:
-        """Another one without the subscriptions gone, and with more in their places.
+        """Another one without the subscriptions gone, and with more in their places."""
+        assert self.coordinates is not None
+        slots = self.coordinates.slots.copy()
+        lately = Coordinates.of_predicates(list(more.values()), slots, statistics)
+        return self.joined(gone, list(more), lately)
 
-        Both know the numbers of all ids; which of these it has, each sees by its own.
+    def joined(self, gone: Array, more: list[Id], lately: Coordinates) -> Segment:
+        """The same with filters ranked already, each owned by a place among the ids that come.
+
+        Their slots go on from those here. Both segments know the numbers of all ids; which of these
+        it has, each sees by its own.
         """
         assert self.coordinates is not None
-        flat = _Flat.of(list(more.values()))
-        slots = self.coordinates.slots.copy()
-        ranked = rank(flat.filters, flat.questions, statistics, slots)
         ids, taken, left = self._numbered(gone, more)
-        lately = Coordinates.of(ranked, taken[flat.owners])
-        if len(self.ids):
-            merged = merge(self.coordinates, ~gone[self.coordinates.owners], lately)
-        else:
-            merged = Merged(ranked, lately.owners.astype(np.int64), False)
+        lately = lately._replace(owners=taken[lately.owners])
+        merged = merge(self.coordinates, ~gone[self.coordinates.owners], lately)
         other = Segment(ids, lay_out(merged.ranked, merged.owners, len(ids)))
         if not merged.wasteful:
             other.coordinates = Coordinates.of(merged.ranked, merged.owners)
@@ -149,9 +157,7 @@ class Segment:
         other.questions.take_over(self.questions)
         return other
 
-    def _numbered(
-        self, gone: Array, more: Mapping[Id, Predicate]
-    ) -> tuple[Sequence[Id], Array, Array]:
+    def _numbered(self, gone: Array, more: list[Id]) -> tuple[Sequence[Id], Array, Array]:
         """The ids by number with more of them, the numbers that these take, and those left free.
 
         Integers that are not much larger than there are subscriptions are numbers themselves, which
@@ -169,7 +175,7 @@ class Segment:
         free = np.flatnonzero(gone)
         appended = max(len(more) - free.size, 0)
         taken = np.append(free[: len(more)], len(self.ids) + np.arange(appended))
-        ids = [*self.ids, *islice(more, len(more) - appended, None)]
+        ids = [*self.ids, *more[len(more) - appended :]]
         numbers = self._all_numbers()
         for number, id in zip(taken.tolist(), more, strict=True):
             if numbers.get(ids[number]) == number:
@@ -662,30 +668,3 @@ def _writable(value: Any) -> Any:
             1, np.array([near], ">f8").tobytes() + side.to_bytes(8, "big", signed=True)
         )
     return value
-
-
-class _Flat(NamedTuple):
-    """The filters of predicates, or what these need at least, and then what to ask besides."""
-
-    filters: list[Sequence[Any]]
-    owners: Array  # of each filter the number of its predicate
-    questions: dict[int, Expression]
-
-    @classmethod
-    def of(cls, predicates: list[Predicate]) -> _Flat:
-        questions: dict[int, Expression] = {}
-        filters: list[Sequence[Any]]
-        try:
-            filters = list(normal_forms(predicates))
-        except NormalFormError:
-            filters = []
-            count = 0
-            for predicate in predicates:
-                found, complete = filters_of(predicate)
-                if not complete:
-                    questions[count] = predicate.expression
-                filters.append(found)
-                count += len(found)
-        sizes = np.fromiter(map(len, filters), np.int64, len(filters))
-        owners = np.repeat(np.arange(len(predicates)), sizes)
-        return cls(list(chain.from_iterable(filters)), owners, questions)

@@ -26,6 +26,7 @@ from tidings.matching import kernels as k
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
 from tidings.matching.fresh import NOTHING, Fresh
+from tidings.matching.fresh_ranking import rank_fresh
 from tidings.matching.questions import Check
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
@@ -286,12 +287,12 @@ class Table:
         changed: set[Id] = set()
         with self._lock:
             self._changed = set()
-            segments = self._parts.segments
-            frozen, taken = self._parts.fresh.snapshot()
+            self._file()
+            segments, fresh, _ = self._parts
+            frozen = dict(fresh.numbers)
             gone = [segment.removed.copy() for segment in segments]
         try:
-            current = {id: taken[number] for id, number in frozen.items()}
-            new = self._grown(segments, gone, current)
+            new = self._grown(segments, gone, fresh, frozen)
             new.prepare()
             for _ in range(ROUNDS):  # each has less to do, until the last while others wait
                 with self._lock:
@@ -314,17 +315,26 @@ class Table:
             self._least = 0
 
     def _grown(
-        self, segments: tuple[Segment, ...], gone: list[Array], lately: dict[Id, Predicate]
+        self,
+        segments: tuple[Segment, ...],
+        gone: list[Array],
+        fresh: Fresh,
+        frozen: dict[Id, int],
     ) -> Segment:
-        """What segments hold, but for what is gone, and what came lately."""
+        """What segments hold, but for what is gone, and what is fresh under these numbers."""
+        predicates = [fresh.predicates[number] for number in frozen.values()]
         if segments and segments[0].coordinates is not None:
-            return segments[0].grown(gone[0], lately, self._statistics)
+            slots = segments[0].coordinates.slots.copy()
+            numbers = list(frozen.values())
+            lately = rank_fresh(fresh, numbers, predicates, slots, self._statistics)
+            return segments[0].joined(gone[0], list(frozen), lately)
+        held = dict(zip(frozen, predicates, strict=True))
         for segment, marks in zip(segments, gone, strict=True):
             for id, removed in zip(segment.ids, marks.tolist(), strict=True):
                 predicate = None if removed else self._predicates.get(id)
                 if predicate is not None:  # or it was removed just now
-                    lately.setdefault(id, predicate)
-        return Segment.growing(lately, self._statistics)
+                    held.setdefault(id, predicate)
+        return Segment.growing(held, self._statistics)
 
     def wait(self) -> None:
         """Wait until nothing is being compiled."""

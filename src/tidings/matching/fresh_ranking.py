@@ -1,0 +1,101 @@
+"""Ranking what is fresh from what the kernels hold of it, mostly without the GIL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tidings.matching import fresh_kernels as fk
+from tidings.matching import fresh_ranking_kernels as rk
+from tidings.matching.constants import Constants, Numbers, Patterns, Texts, read_only
+from tidings.matching.merging import Coordinates, merge
+from tidings.matching.ranking import FOLDED, FOLDED_REVERSED, PLAIN, REVERSED, Slots
+
+if TYPE_CHECKING:
+    from tidings.language.predicate import Predicate
+    from tidings.matching.fresh import Fresh
+    from tidings.matching.statistics import Statistics
+
+Array = np.ndarray[Any, Any]
+
+
+def rank_fresh(
+    fresh: Fresh,
+    numbers: Sequence[int],
+    predicates: Sequence[Predicate],
+    slots: Slots,
+    statistics: Statistics | None = None,
+) -> Coordinates:
+    """The filters of fresh subscriptions, each owned by a place among the numbers given.
+
+    They are filed, and others may come and go meanwhile. What asks Python or has a pattern is
+    ranked by its predicate, and so is everything where statistics tell what is selective.
+    """
+    owners = np.array(numbers, np.int64)
+    special = np.full(owners.size, statistics is not None)
+    count = int(fresh.used[fk.USED_SLOTS])
+    straight, turned = np.zeros(count, bool), np.zeros(count, bool)
+    sizes = rk.look_through(fresh.context, owners, special, straight, turned)
+    plainly = owners
+    others = np.flatnonzero(special)
+    if others.size:
+        plainly = owners[~special]
+    coordinates = _ranked(fresh, plainly, straight, turned, slots, sizes)
+    if not others.size:
+        return coordinates
+    places = np.flatnonzero(~special)
+    coordinates = coordinates._replace(owners=places[coordinates.owners])
+    asked = [predicates[place] for place in others.tolist()]
+    more = Coordinates.of_predicates(asked, slots, statistics)
+    more = more._replace(owners=others[more.owners])
+    if not places.size:
+        return more
+    merged = merge(coordinates, np.ones(coordinates.owners.size, bool), more)
+    return Coordinates.of(merged.ranked, merged.owners)
+
+
+def _ranked(
+    fresh: Fresh, owners: Array, straight: Array, turned: Array, slots: Slots, sizes: Array
+) -> Coordinates:
+    """The filters of those that the kernels can rank."""
+    folded = {derived: name for name, derived in fresh.folded.items()}
+    slot_of = np.full((2, straight.size), -1, np.int64)
+    for slot in np.flatnonzero(straight | turned).tolist():
+        name = fresh.name_of(slot)
+        transforms = (FOLDED, FOLDED_REVERSED) if name in folded else (PLAIN, REVERSED)
+        for way, needed in enumerate((straight, turned)):
+            if needed[slot]:
+                slot_of[way, slot] = slots.of(folded.get(name, name), transforms[way])
+    (
+        owner, size, shapes, slot, low, high, members, highs, lows, number_begins,
+        equal_places, equal_data, equal_begins, bound_places, bound_data, bound_begins,
+        contained, data,
+    ) = rk.rank_held(fresh.context, owners, slot_of[0], slot_of[1], len(slots), sizes)  # fmt: skip
+    patterns = Patterns()
+    if len(contained):
+        held = data.tobytes()
+        texts = [held[begin:end].decode() for begin, end in contained[:, :2].tolist()]
+        low[contained[:, 2]] = patterns.contained(texts)
+    none = np.zeros(0, np.int64)
+    return Coordinates(
+        owner,
+        size,
+        shapes,
+        slot.astype(np.uint16) if len(slots) <= 1 << 16 else slot,
+        low,
+        high,
+        members,
+        slots,
+        Constants(
+            Numbers(*map(read_only, (highs, lows, number_begins))),
+            Texts(*map(read_only, (equal_places, equal_data, equal_begins))),
+            Texts(*map(read_only, (bound_places, bound_data, bound_begins))),
+        ),
+        patterns,
+        {},
+        none,
+        none,
+        None,
+    )
