@@ -16,7 +16,7 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
-from tidings.matching import filing, kernels
+from tidings.matching import kernels, plan
 from tidings.matching import segment as segment_module
 from tidings.matching import table as table_module
 from tidings.matching.contract import Id
@@ -423,7 +423,7 @@ def test_ranges_held_in_cells_are_exact(
     filters: list[list[Constraint]], events: list[dict[str, Any]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filing, "MANY_RANGES", 1)
+        patch.setattr(plan, "MANY_RANGES", 1)
         table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
     for event in events:
         expected = [n for n, f in enumerate(filters) if oracle.holds(conjoin(f), laid_out(event))]
@@ -463,7 +463,7 @@ def test_many_events_at_once_find_in_cells_what_each_finds(
     filters: list[list[Constraint]], events: list[dict[str, Any]]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filing, "MANY_RANGES", 1)
+        patch.setattr(plan, "MANY_RANGES", 1)
         patch.setattr(segment_module, "MANY_ROWS", 1)
         table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
         texts = pa.table({"event": pa.array(map(json.dumps, events), pa.string())})

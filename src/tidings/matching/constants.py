@@ -142,6 +142,11 @@ def read_only(array: Array) -> Array:
     return view
 
 
+def fixed(constants: Any) -> Any:
+    """Constants in arrays that cannot be written to, as they are when mapped from a file."""
+    return type(constants)(*map(read_only, constants))
+
+
 class TakenBounds(Taken):
     """Texts that values are compared with in order, which is by code point."""
 

@@ -1,11 +1,23 @@
-"""The kernels of filing: whole tables at a time, and without the GIL for as long."""
+"""Filing: which list each filter is in, and how an event finds the lists.
+
+A filter is filed under its most selective constraint: a value, a prefix, a run of bytes, the mere
+presence of an attribute, or a bound in an ordered list. Filters that have nothing better than
+ranges which many events satisfy are held as bits in cells.
+
+All of it is one kernel for whole tables: a thread that comes back from a kernel waits for the GIL
+while others match, so it had better come back seldom.
+"""
 
 from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from tidings.matching.kernels import (
+    CELLS,
+    DENSE_SLOTS,
     NUMBER_IN,
     NUMBER_LOW_LIST,
     TEXT_IS,
@@ -17,219 +29,157 @@ from tidings.matching.ranking import (
     BY_NUMBERS,
     BY_ORDER,
     BY_PREFIX,
+    BY_PRESENCE,
     BY_TEXT,
     BY_TEXTS,
     BY_TRUTH,
+    IN_CELLS,
     NO_WAY,
 )
 
+Array = np.ndarray[Any, Any]
 
-@njit(cache=True, nogil=True)
-def take_ways(filed, ways, slots, lows, number_begins, grams, way, key, slot, counts):
-    """Of filters the way they are filed, the key there and the slot; how many go each way."""
-    for filter in range(filed.size):
-        test = filed[filter]
-        if test < 0:
-            way[filter] = NO_WAY
-        else:
-            way[filter] = ways[test]
-            slot[filter] = slots[test]
-            key[filter] = lows[test]
-            if ways[test] == BY_NUMBER:
-                key[filter] = number_begins[slots[test]] + (lows[test] >> 1)
-            elif ways[test] == BY_GRAM:
-                key[filter] = grams[lows[test]]
-        counts[way[filter]] += 1
+WIDE: Final = 0.01  # share of events that is many
 
 
-@njit(cache=True, nogil=True)
-def choose_wide(filters, kinds, negated, way, share, least, celled, chosen):
-    """Mark filters of several tests that cells can hold, and of no narrow one; how many.
+class Cells(NamedTuple):
+    """Filters of ranges and equalities held as bits in cells: see `kernels.scan_dense`.
 
-    And mark these tests.
+    A column is an attribute's numbers or its texts; equalities are ranges of one value.
     """
-    count = 0
-    test = 0
-    for filter in range(way.size):
-        held = 0
-        begin = test
-        while test < filters.size and filters[test] == filter:
-            celled[test] = (kinds[test] == NUMBER_IN or kinds[test] == TEXT_IS) and not negated[
-                test
-            ]
-            held += celled[test]
-            test += 1
-        suited = way[filter] in (BY_ORDER, BY_TEXT, BY_NUMBER)
-        chosen[filter] = suited and held > 1 and share[filter] >= least
-        if chosen[filter]:
-            count += 1
-        else:
-            celled[begin:test] = False
-    return count
+
+    filters: Array
+    columns: Array
+    cuts: Array  # where the cells of a column meet
+    groups: Array
+    places: Array  # of each bit its filter
+    following: Array  # the column that is asked next, and the cells
+    masks: Array  # the columns that are asked
+    bits: Array
+
+
+class Lists(NamedTuple):
+    """Which list each filter is filed in, and how events find the lists.
+
+    What is found through links or ordered keys lies in a last list that nobody visits, which is
+    none of those counted.
+    """
+
+    size: int  # how many lists there are
+    filed: Array  # for each filter the test it is filed under, or -1
+    of_filter: Array  # and its list, or -1
+    linked: Array  # whether it is found through links
+    link_filter: Array
+    link_list: Array
+    by_text: Array
+    by_number: Array
+    by_false: Array
+    by_true: Array
+    by_presence: Array
+    gram_slots: Array
+    grams: Array
+    gram_first: int  # the list of the first of these
+    inner: Array  # for each place among bounds the innermost prefix
+    prefix_parents: Array
+    prefix_first: int
+    always: int  # the list that every event visits, or -1
+    ordered: Array  # filters in ordered lists
+    dense: Cells
+
+
+class Ordered(NamedTuple):
+    """Filters in ordered lists, by slot, list and key."""
+
+    filters: Array
+    begins: Array  # of each list of a slot, and where the last ends
+    keys: Array
 
 
 @njit(cache=True, nogil=True)
-def link(way, filed, slots, lows, highs, members, number_begins, wanted, keys, filters):
-    """Of filters that are filed under a list of values each value, and the filter."""
-    count = 0
-    for filter in range(way.size):
-        if way[filter] == wanted:
-            test = filed[filter]
-            for at in range(lows[test], lows[test] + highs[test]):
-                value = members[at]
-                if wanted == BY_NUMBERS:
-                    value = number_begins[slots[test]] + (value >> 1)
-                keys[count] = value
-                filters[count] = filter
-                count += 1
+def file_filters(
+    tests, filters, slot_count, numbers, equal, bounds, grams, members, given, shares, many_ranges
+):
+    """File filters with these tests and constants; shares of events for each test, if given.
 
-
-@njit(cache=True, nogil=True)
-def count_links(way, filed, highs, wanted):
-    """How many values such filters are filed under."""
+    From so many ranges on that many events come near, filters are held in cells.
+    """
+    filed, share = most_selective(tests, filters, slot_count, numbers, equal, bounds, given, shares)
+    way, key, slot = take_ways(tests, filed, numbers, grams)
+    linked = np.empty(filters, np.bool_)
+    for filter in range(filters):
+        linked[filter] = way[filter] in (BY_TEXTS, BY_NUMBERS)
+    dense = fill_dense(tests, slot_count, way, share, many_ranges)
+    for filter in dense.filters:
+        way[filter] = IN_CELLS
     count = np.int64(0)
-    for filter in range(way.size):
-        if way[filter] == wanted:
-            count += highs[filed[filter]]
-    return count
+    of_filter = np.full(filters, -1, np.int64)
+    text_keys, text_filters = link(tests, way, filed, members, numbers, BY_TEXTS)
+    number_keys, number_filters = link(tests, way, filed, members, numbers, BY_NUMBERS)
+    by_text, text_lists, count = list_keys(
+        way, key, BY_TEXT, text_keys, count, equal.places.size, of_filter
+    )
+    by_number, number_lists, count = list_keys(
+        way, key, BY_NUMBER, number_keys, count, numbers.highs.size + 1, of_filter
+    )
+    if by_number[0] == by_number[-1]:  # so an event need not look there
+        by_number = by_number[:0].copy()
+    by_false, count = list_slots(way, key, slot, BY_TRUTH, 0, count, slot_count, of_filter)
+    by_true, count = list_slots(way, key, slot, BY_TRUTH, 1, count, slot_count, of_filter)
+    by_presence, count = list_slots(way, key, slot, BY_PRESENCE, -1, count, slot_count, of_filter)
+    gram_first = count
+    gram_slots, gram_bytes = list_grams(way, key, slot, count, of_filter)
+    count += gram_slots.size
+    prefix_first = count
+    inner, parents = nest_prefixes(tests, way, filed, bounds, slot_count, count, of_filter)
+    count += parents.size
+    always = -1
+    if (way == NO_WAY).any():
+        always = count
+        of_filter[way == NO_WAY] = count
+        count += 1
+    return Lists(
+        count, filed, of_filter, linked,
+        np.concatenate((text_filters, number_filters)), np.concatenate((text_lists, number_lists)),
+        by_text, by_number, by_false, by_true, by_presence,
+        gram_slots, gram_bytes, gram_first, inner, parents, prefix_first, always,
+        np.flatnonzero(way == BY_ORDER), dense,
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def list_keys(way, key, wanted, link_keys, first, of_key, of_filter, link_list):
-    """A list for each key that occurs; how many lists there are then.
+def most_selective(tests, filters, slot_count, numbers, equal, bounds, given, shares):
+    """For each filter its most selective test, or -1, and the share of events that satisfy it.
 
-    For each possible key its list, or that of the next key which has one: between successive ones
-    lie the records of the first, so an event goes there without a look at the list.
+    By the shares given, or as far as filters tell.
     """
-    used = np.zeros(of_key.size, np.bool_)
-    for filter in range(way.size):
-        if way[filter] == wanted:
-            used[key[filter]] = True
-    for at in range(link_keys.size):
-        used[link_keys[at]] = True
-    count = first
-    for at in range(of_key.size):
-        of_key[at] = count
-        count += used[at]
-    for filter in range(way.size):
-        if way[filter] == wanted:
-            of_filter[filter] = of_key[key[filter]]
-    for at in range(link_keys.size):
-        link_list[at] = of_key[link_keys[at]]
-    return count
-
-
-@njit(cache=True, nogil=True)
-def list_slots(way, key, slot, wanted, wanted_key, first, of_slot, of_filter):
-    """A list for each slot of filters with a way and a key, or any if that is below zero.
-
-    How many lists there are then; of a slot that has none it is -1.
-    """
-    of_slot[:] = -1
-    for filter in range(way.size):
-        if way[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
-            of_slot[slot[filter]] = 0
-    count = first
-    for at in range(of_slot.size):
-        if of_slot[at] == 0:
-            of_slot[at] = count
-            count += 1
-    for filter in range(way.size):
-        if way[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
-            of_filter[filter] = of_slot[slot[filter]]
-    return count
-
-
-@njit(cache=True, nogil=True)
-def order_keys(filters, filed, kinds, slots, lows, highs, numbers, bounds, keys):
-    """Keys by which ranges are ordered: slot, list and value of the end that is filed under.
-
-    It is the end that fewer values are beyond.
-    """
-    for at in range(filters.size):
-        test = filed[filters[at]]
-        slot = slots[test]
-        low, high = np.int64(lows[test]), np.int64(highs[test])
-        numeric = kinds[test] == NUMBER_IN
-        top = 2 * (numbers[slot] if numeric else bounds[slot])
-        group = 4 * np.int64(slot) + (NUMBER_LOW_LIST if numeric else TEXT_LOW_LIST)
-        if high >= top or (low > 0 and top - low < high):
-            keys[at] = group << 32 | low
-        else:
-            keys[at] = (group + 1) << 32 | (np.int64(0x7FFFFFFF) - high)
-
-
-@njit(cache=True, nogil=True)
-def take_order(filters, keys, order, in_order, begins, values):
-    """Filters in their order, where each list of a slot begins, and their keys there."""
-    group = 0
-    begins[0] = 0
-    for at in range(order.size):
-        key = keys[order[at]]
-        in_order[at] = filters[order[at]]
-        while group < key >> 32:
-            group += 1
-            begins[group] = at
-        low = key & 0xFFFFFFFF
-        values[at] = low if group & 1 == 0 else low - 0x7FFFFFFF
-    begins[group + 1 :] = order.size
-
-
-@njit(cache=True, nogil=True)
-def nest_prefixes(chosen, filed, slots, lows, highs, begins, first, of_filter, inner, parents):
-    """A list for each prefix, numbered in their order; how many.
-
-    For each its parent, or -1, and for each place among the bounds the innermost prefix: the nested
-    intervals are walked by where they begin, with the open ones on a stack.
-    """
-    ends = np.full(inner.size, -1, np.int64)  # of prefixes by where they begin
-    for at in range(chosen.size):
-        test = filed[chosen[at]]
-        base = 2 * begins[slots[test]] + slots[test]
-        ends[base + lows[test]] = base + highs[test]
-    inner[:] = -1
-    count = 0
-    stack = np.empty(chosen.size + 1, np.int64)  # their ends
-    open_ones = np.empty(chosen.size + 1, np.int64)
-    depth = 0
-    number = np.empty(inner.size, np.int64)
-    for place in range(inner.size):
-        while depth and stack[depth - 1] < place:
-            depth -= 1
-        if ends[place] >= 0:
-            parents[count] = open_ones[depth - 1] if depth else -1
-            stack[depth], open_ones[depth] = ends[place], count
-            depth += 1
-            number[place] = count
-            count += 1
-        if depth:
-            inner[place] = open_ones[depth - 1]
-    for at in range(chosen.size):
-        test = filed[chosen[at]]
-        place = 2 * begins[slots[test]] + slots[test] + lows[test]
-        of_filter[chosen[at]] = first + number[place]
-    return count
-
-
-@njit(cache=True, nogil=True)
-def choose(
-    filter, slot, kind, low, high, way, negated, weight, numbers, equal, bounds, given, shares,
-    filed, least,
-):  # fmt: skip
-    """Find the most selective test of each filter, by shares given or as far as filters tell."""
-    for test in range(filter.size):
-        if negated[test] or way[test] == NO_WAY:
+    filed = np.full(filters, -1, np.int64)
+    least = np.full(filters, np.inf)
+    weight = np.zeros(slot_count)
+    for slot in tests.slot:
+        weight[slot] += 1
+    for slot in range(slot_count):
+        weight[slot] = min(weight[slot] / max(filters, 1), 1.0)
+    for test in range(tests.filter.size):
+        if tests.negated[test] or tests.way[test] == NO_WAY:
             continue
         if given:
             share = shares[test]
         else:
-            at = slot[test]
-            share = weight[at] * estimate(
-                way[test], kind[test], low[test], high[test], numbers[at], equal[at], bounds[at]
-            )
-        if share < least[filter[test]]:
-            least[filter[test]] = share
-            filed[filter[test]] = test
+            slot = tests.slot[test]
+            share = weight[slot] * estimate(
+                tests.way[test], tests.kind[test], tests.low[test], tests.high[test],
+                size_of(numbers, slot), size_of(equal, slot), size_of(bounds, slot),
+            )  # fmt: skip
+        if share < least[tests.filter[test]]:
+            least[tests.filter[test]] = share
+            filed[tests.filter[test]] = test
+    return filed, least
+
+
+@njit(cache=True, nogil=True, inline="always")
+def size_of(constants, slot):
+    """How many constants a slot has."""
+    return constants.begins[slot + 1] - constants.begins[slot]
 
 
 @njit(cache=True, nogil=True)
@@ -255,52 +205,300 @@ def estimate(way, kind, low, high, numbers, equal, bounds):
     return 1.0
 
 
+@njit(cache=True, nogil=True)
+def take_ways(tests, filed, numbers, grams):
+    """Of filters the way they are filed, the key there and the slot."""
+    way = np.empty(filed.size, np.int8)
+    key, slot = np.zeros(filed.size, np.int64), np.zeros(filed.size, np.int64)
+    for filter in range(filed.size):
+        test = filed[filter]
+        if test < 0:
+            way[filter] = NO_WAY
+            continue
+        way[filter] = tests.way[test]
+        slot[filter] = tests.slot[test]
+        key[filter] = tests.low[test]
+        if way[filter] == BY_NUMBER:
+            key[filter] = numbers.begins[tests.slot[test]] + (tests.low[test] >> 1)
+        elif way[filter] == BY_GRAM:
+            key[filter] = grams[tests.low[test]]
+    return way, key, slot
+
+
+@njit(cache=True, nogil=True)
+def link(tests, way, filed, members, numbers, wanted):
+    """Of filters that are filed under a list of values each value, and the filter."""
+    count = np.int64(0)
+    for filter in range(way.size):
+        if way[filter] == wanted:
+            count += tests.high[filed[filter]]
+    keys, filters = np.empty(count, np.int64), np.empty(count, np.int64)
+    put = 0
+    for filter in range(way.size):
+        if way[filter] == wanted:
+            test = filed[filter]
+            for at in range(tests.low[test], tests.low[test] + tests.high[test]):
+                value = np.int64(members[at])
+                if wanted == BY_NUMBERS:
+                    value = numbers.begins[tests.slot[test]] + (value >> 1)
+                keys[put] = value
+                filters[put] = filter
+                put += 1
+    return keys, filters
+
+
+@njit(cache=True, nogil=True)
+def list_keys(way, key, wanted, link_keys, first, size, of_filter):
+    """A list for each key that occurs: these by key and by link, and how many there are then.
+
+    For each possible key its list, or that of the next key which has one: between successive ones
+    lie the records of the first, so an event goes there without a look at the list.
+    """
+    used = np.zeros(size, np.bool_)
+    for filter in range(way.size):
+        if way[filter] == wanted:
+            used[key[filter]] = True
+    for at in range(link_keys.size):
+        used[link_keys[at]] = True
+    of_key = np.empty(size, np.int64)
+    count = first
+    for at in range(size):
+        of_key[at] = count
+        count += used[at]
+    for filter in range(way.size):
+        if way[filter] == wanted:
+            of_filter[filter] = of_key[key[filter]]
+    link_list = np.empty(link_keys.size, np.int64)
+    for at in range(link_keys.size):
+        link_list[at] = of_key[link_keys[at]]
+    return of_key, link_list, count
+
+
+@njit(cache=True, nogil=True)
+def list_slots(way, key, slot, wanted, wanted_key, first, size, of_filter):
+    """A list for each slot of filters with a way and a key, or any if that is below zero.
+
+    These, -1 of a slot that has none, and how many there are then.
+    """
+    of_slot = np.full(size, -1, np.int64)
+    for filter in range(way.size):
+        if way[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
+            of_slot[slot[filter]] = 0
+    count = first
+    for at in range(of_slot.size):
+        if of_slot[at] == 0:
+            of_slot[at] = count
+            count += 1
+    for filter in range(way.size):
+        if way[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
+            of_filter[filter] = of_slot[slot[filter]]
+    return of_slot, count
+
+
+@njit(cache=True, nogil=True)
+def list_grams(way, key, slot, first, of_filter):
+    """A list for each run of bytes in a slot: the slots and the runs."""
+    chosen = np.flatnonzero(way == BY_GRAM)
+    both = np.empty(chosen.size, np.int64)
+    for at in range(chosen.size):
+        both[at] = slot[chosen[at]] << 32 | key[chosen[at]]
+    used = np.unique(both)
+    place = np.searchsorted(used, both)
+    for at in range(chosen.size):
+        of_filter[chosen[at]] = first + place[at]
+    return used >> 32, used & 0xFFFFFFFF
+
+
+@njit(cache=True, nogil=True)
+def nest_prefixes(tests, way, filed, bounds, slot_count, first, of_filter):
+    """A list for each prefix, numbered in their order.
+
+    For each place among the bounds the innermost prefix, and for each prefix its parent, or -1: the
+    nested intervals are walked by where they begin, with the open ones on a stack.
+    """
+    chosen = np.flatnonzero(way == BY_PREFIX)
+    inner = np.full(2 * bounds.begins[-1] + slot_count, -1, np.int64)
+    ends = np.full(inner.size, -1, np.int64)  # of prefixes by where they begin
+    for at in range(chosen.size):
+        test = filed[chosen[at]]
+        base = 2 * bounds.begins[tests.slot[test]] + tests.slot[test]
+        ends[base + tests.low[test]] = base + tests.high[test]
+    parents = np.empty(chosen.size, np.int64)
+    count = 0
+    stack = np.empty(chosen.size + 1, np.int64)  # their ends
+    open_ones = np.empty(chosen.size + 1, np.int64)
+    depth = 0
+    number = np.empty(inner.size, np.int64)
+    for place in range(inner.size):
+        while depth and stack[depth - 1] < place:
+            depth -= 1
+        if ends[place] >= 0:
+            parents[count] = open_ones[depth - 1] if depth else -1
+            stack[depth], open_ones[depth] = ends[place], count
+            depth += 1
+            number[place] = count
+            count += 1
+        if depth:
+            inner[place] = open_ones[depth - 1]
+    for at in range(chosen.size):
+        test = filed[chosen[at]]
+        place = 2 * bounds.begins[tests.slot[test]] + tests.slot[test] + tests.low[test]
+        of_filter[chosen[at]] = first + number[place]
+    return inner, parents[:count].copy()
+
+
+@njit(cache=True, nogil=True)
+def put_in_order(tests, chosen, filed, numbers, bounds, slot_count):
+    """Filters in ordered lists: by slot, list and value of the end that is filed under.
+
+    It is the end that fewer values are beyond.
+    """
+    both = np.empty(chosen.size, np.int64)
+    for at in range(chosen.size):
+        test = filed[chosen[at]]
+        slot = tests.slot[test]
+        low, high = np.int64(tests.low[test]), np.int64(tests.high[test])
+        numeric = tests.kind[test] == NUMBER_IN
+        top = 2 * (size_of(numbers, slot) if numeric else size_of(bounds, slot))
+        group = 4 * np.int64(slot) + (NUMBER_LOW_LIST if numeric else TEXT_LOW_LIST)
+        if high >= top or (low > 0 and top - low < high):
+            both[at] = group << 32 | low
+        else:
+            both[at] = (group + 1) << 32 | (np.int64(0x7FFFFFFF) - high)
+    order = np.argsort(both, kind="mergesort")
+    filters, keys = np.empty(chosen.size, np.int64), np.empty(chosen.size, np.int64)
+    begins = np.empty(4 * slot_count + 1, np.int64)
+    last = 0
+    begins[0] = 0
+    for at in range(order.size):
+        key = both[order[at]]
+        filters[at] = chosen[order[at]]
+        while last < key >> 32:
+            last += 1
+            begins[last] = at
+        low = key & 0xFFFFFFFF
+        keys[at] = low if last & 1 == 0 else low - 0x7FFFFFFF
+    begins[last + 1 :] = order.size
+    return Ordered(filters, begins, keys)
+
+
 # Filters held in cells
 
 
-@njit(cache=True, nogil=True, inline="always")
-def column_of(test, slots, kinds):
-    """The column of a test: an attribute's numbers or its texts."""
-    return 2 * np.int64(slots[test]) + (kinds[test] == TEXT_IS)
+@njit(cache=True, nogil=True)
+def fill_dense(tests, slot_count, way, share, many_ranges):
+    """Put filters in cells: of several ranges and equalities that many events satisfy, if many.
+
+    Expected visits in lists are weighed against looking at a word for 64 filters.
+    """
+    celled, chosen, count = choose_wide(tests, way, share)
+    if count < many_ranges:
+        celled[:] = False
+        chosen[:] = False
+    test, filters = np.flatnonzero(celled), np.flatnonzero(chosen)
+    frequency = np.zeros(2 * slot_count, np.int64)
+    held = count_columns(tests, test, frequency)
+    columns = np.argsort(-frequency, kind="mergesort")[:DENSE_SLOTS]
+    columns = np.sort(columns[frequency[columns] > 0])
+    position = np.full(frequency.size, -1, np.int64)
+    for at in range(columns.size):
+        position[columns[at]] = at
+    cuts = np.zeros((columns.size, CELLS - 1), np.int64)
+    cut_cells(tests, test, held, position, cuts)
+    first = np.full((filters.size, columns.size), -1, np.int8)
+    last = np.full((filters.size, columns.size), -1, np.int8)
+    group, order = np.empty(filters.size, np.int64), np.empty(filters.size, np.int64)
+    reach = np.zeros(columns.size * CELLS + 1, np.int64)
+    sizes = np.zeros(columns.size * CELLS + 1, np.int64)
+    words = find_cells(
+        tests, filters, test, held, position, cuts, first, last, group, order, reach, sizes
+    )
+    in_order = np.argsort(order, kind="mergesort")
+    # Every group begins with a word of its own.
+    groups = np.empty(2 * sizes.size + 1, np.int64)
+    places = np.full(64 * words, -1, np.int64)
+    following = np.empty(words, np.int64)
+    masks = np.empty(words, np.int32)
+    bits = np.empty(columns.size * (CELLS + 1) * words, np.uint64)
+    fill_cells(
+        filters, in_order, first, last, group, reach, sizes, groups, places, following, masks, bits
+    )
+    return Cells(filters[in_order], columns, cuts, groups, places, following, masks, bits)
 
 
 @njit(cache=True, nogil=True)
-def count_columns(tests, filters, slots, kinds, held, frequency):
-    """How often each column is asked, and for each test whether it is held.
+def choose_wide(tests, way, share):
+    """Mark filters of several tests that cells can hold, and of no narrow one, and these tests.
+
+    And how many filters.
+    """
+    celled, chosen = np.empty(tests.filter.size, np.bool_), np.empty(way.size, np.bool_)
+    count = 0
+    test = 0
+    for filter in range(way.size):
+        held = 0
+        begin = test
+        while test < tests.filter.size and tests.filter[test] == filter:
+            kind = tests.kind[test]
+            celled[test] = kind in (NUMBER_IN, TEXT_IS) and not tests.negated[test]
+            held += celled[test]
+            test += 1
+        suited = way[filter] in (BY_ORDER, BY_TEXT, BY_NUMBER)
+        chosen[filter] = suited and held > 1 and share[filter] >= WIDE
+        if chosen[filter]:
+            count += 1
+        else:
+            celled[begin:test] = False
+    return celled, chosen, count
+
+
+@njit(cache=True, nogil=True, inline="always")
+def column_of(tests, test):
+    """The column of a test: an attribute's numbers or its texts."""
+    return 2 * np.int64(tests.slot[test]) + (tests.kind[test] == TEXT_IS)
+
+
+@njit(cache=True, nogil=True)
+def count_columns(tests, chosen, frequency):
+    """For each test chosen whether it is held, and how often each column is asked.
 
     Of several tests of a filter on a column only the first is: a list may satisfy them apart.
     """
+    held = np.empty(chosen.size, np.bool_)
     last = np.full(frequency.size, -1, np.int64)
-    for at in range(tests.size):
-        column = column_of(tests[at], slots, kinds)
-        held[at] = last[column] != filters[tests[at]]
-        last[column] = filters[tests[at]]
+    for at in range(chosen.size):
+        column = column_of(tests, chosen[at])
+        held[at] = last[column] != tests.filter[chosen[at]]
+        last[column] = tests.filter[chosen[at]]
         frequency[column] += held[at]
+    return held
 
 
 @njit(cache=True, nogil=True)
-def cut_cells(tests, held, slots, kinds, lows, highs, position, cuts):
+def cut_cells(tests, chosen, held, position, cuts):
     """Where the cells of each column meet: as many bounds of tests in each."""
     columns = cuts.shape[0]
     most = np.zeros(columns, np.int64)
     counts = np.zeros(columns + 1, np.int64)
-    for at in range(tests.size):
-        column = position[column_of(tests[at], slots, kinds)]
+    for at in range(chosen.size):
+        column = position[column_of(tests, chosen[at])]
         if held[at] and column >= 0:
             counts[column + 1] += 1
-            most[column] = max(most[column], lows[tests[at]], highs[tests[at]] + 1)
+            most[column] = max(
+                most[column], np.int64(tests.low[chosen[at]]), np.int64(tests.high[chosen[at]]) + 1
+            )
     begins = np.cumsum(counts)
     by_column = np.empty(begins[-1], np.int64)
-    for at in range(tests.size):
-        column = position[column_of(tests[at], slots, kinds)]
+    for at in range(chosen.size):
+        column = position[column_of(tests, chosen[at])]
         if held[at] and column >= 0:
-            by_column[begins[column]] = tests[at]
+            by_column[begins[column]] = chosen[at]
             begins[column] += 1
     for column in range(columns):
         bounds = np.zeros(most[column] + 1, np.int64)
         for test in by_column[begins[column] - counts[column + 1] : begins[column]]:
-            bounds[lows[test]] += 1
-            bounds[highs[test] + 1] += 1
+            bounds[tests.low[test]] += 1
+            bounds[tests.high[test] + 1] += 1
         count = 2 * counts[column + 1]
         value, passed = 0, bounds[0]
         for cell in range(1, cuts.shape[1] + 1):
@@ -313,10 +511,9 @@ def cut_cells(tests, held, slots, kinds, lows, highs, position, cuts):
 
 @njit(cache=True, nogil=True)
 def find_cells(
-    chosen, tests, held, filters, slots, kinds, lows, highs, position, cuts,
-    first, last, group, order, reach, sizes,
+    tests, filters, chosen, held, position, cuts, first, last, group, order, reach, sizes
 ):  # fmt: skip
-    """For each filter chosen the cells it asks for in each column, or -1; how many words it takes.
+    """For each filter the cells it asks for in each column, or -1; how many words it takes.
 
     A group is a column and the cell where the range begins that is asked of it first; within it the
     order is by the next. So the filters of a word ask for much the same, and for most events a look
@@ -325,13 +522,13 @@ def find_cells(
     """
     columns, cells = cuts.shape[0], cuts.shape[1] + 1
     at = 0
-    for number in range(chosen.size):
-        while at < tests.size and filters[tests[at]] == chosen[number]:
-            test = tests[at]
-            column = position[column_of(test, slots, kinds)]
+    for number in range(filters.size):
+        while at < chosen.size and tests.filter[chosen[at]] == filters[number]:
+            test = chosen[at]
+            column = position[column_of(tests, test)]
             if held[at] and column >= 0:
-                first[number, column] = cell_of(cuts, column, lows[test])
-                last[number, column] = cell_of(cuts, column, highs[test])
+                first[number, column] = cell_of(cuts, column, tests.low[test])
+                last[number, column] = cell_of(cuts, column, tests.high[test])
             at += 1
         group[number] = columns * cells
         asked = 0

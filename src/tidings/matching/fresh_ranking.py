@@ -9,8 +9,8 @@ import numpy as np
 
 from tidings.matching import fresh_kernels as fk
 from tidings.matching import fresh_ranking_kernels as rk
-from tidings.matching.constants import Constants, Numbers, Patterns, Texts, read_only
-from tidings.matching.merging import Coordinates, merge
+from tidings.matching.constants import Constants, Patterns, fixed
+from tidings.matching.merging import Coordinates, merge, narrow
 from tidings.matching.ranking import FOLDED, FOLDED_REVERSED, PLAIN, REVERSED, Slots
 
 if TYPE_CHECKING:
@@ -46,14 +46,10 @@ def rank_fresh(
     if not others.size:
         return coordinates
     places = np.flatnonzero(~special)
-    coordinates = coordinates._replace(owners=places[coordinates.owners])
+    coordinates = coordinates.owned_by(places)
     asked = [predicates[place] for place in others.tolist()]
-    more = Coordinates.of_predicates(asked, slots, statistics)
-    more = more._replace(owners=others[more.owners])
-    if not places.size:
-        return more
-    merged = merge(coordinates, np.ones(coordinates.owners.size, bool), more)
-    return Coordinates.of(merged.ranked, merged.owners)
+    more = Coordinates.of_predicates(asked, slots, statistics).owned_by(others)
+    return merge(coordinates, np.zeros(owners.size, bool), more).coordinates
 
 
 def _ranked(
@@ -68,31 +64,19 @@ def _ranked(
         for way, needed in enumerate((straight, turned)):
             if needed[slot]:
                 slot_of[way, slot] = slots.of(folded.get(name, name), transforms[way])
-    (
-        owner, size, shapes, slot, low, high, members, highs, lows, number_begins,
-        equal_places, equal_data, equal_begins, bound_places, bound_data, bound_begins,
-        contained, data,
-    ) = rk.rank_held(fresh.context, owners, slot_of[0], slot_of[1], len(slots), sizes)  # fmt: skip
+    packed, numbers, equal, bounds, contained, data = rk.rank_held(
+        fresh.context, owners, slot_of[0], slot_of[1], len(slots), sizes
+    )
     patterns = Patterns()
     if len(contained):
         held = data.tobytes()
         texts = [held[begin:end].decode() for begin, end in contained[:, :2].tolist()]
-        low[contained[:, 2]] = patterns.contained(texts)
+        packed.low[contained[:, 2]] = patterns.contained(texts)
     none = np.zeros(0, np.int64)
     return Coordinates(
-        owner,
-        size,
-        shapes,
-        slot.astype(np.uint16) if len(slots) <= 1 << 16 else slot,
-        low,
-        high,
-        members,
+        packed._replace(slot=narrow(packed.slot, slots)),
         slots,
-        Constants(
-            Numbers(*map(read_only, (highs, lows, number_begins))),
-            Texts(*map(read_only, (equal_places, equal_data, equal_begins))),
-            Texts(*map(read_only, (bound_places, bound_data, bound_begins))),
-        ),
+        Constants(*map(fixed, (numbers, equal, bounds))),
         patterns,
         {},
         none,

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from numba import njit
 
+from tidings.matching.constants import Numbers, Texts
 from tidings.matching.fresh_kernels import (
     ASKS,
     HELD_OWNERS,
@@ -63,7 +64,7 @@ from tidings.matching.kernels import (
     first_bytes,
     turn_round,
 )
-from tidings.matching.merging_kernels import fold_shape
+from tidings.matching.merging_kernels import Packed, fold_shape
 from tidings.matching.ranking import (
     BY_GRAM,
     BY_NUMBER,
@@ -154,10 +155,8 @@ def measure(records, record, test, sizes):
 def rank_held(context, owners, straight, turned, slot_count, sizes):
     """The tests of owners, none of them special, and their constants.
 
-    `straight` and `turned` give the slots of texts as they are and turned round. The result: of
-    each filter its owner, by place, and how many tests it has; of each test its shape, its slot and
-    its coordinates; members of lists; numbers, texts for equality and in order; what is to be
-    contained, and in which tests.
+    `straight` and `turned` give the slots of texts as they are and turned round. Owners are told by
+    their places. At last what is to be contained, and in which tests: where it begins and ends.
     """
     filter_owner = np.empty(sizes[FILTERS], np.int32)
     filter_size = np.empty(sizes[FILTERS], np.int32)
@@ -250,10 +249,13 @@ def rank_held(context, owners, straight, turned, slot_count, sizes):
     equal_places, equal_data = distinct_texts(taken_equal, equal, data)
     bound_places, bound_data = distinct_texts(taken_bounds, bounds, data)
     return (
-        filter_owner, filter_size, shapes, test_slot, low, high, members,
-        highs, lows, numbers[1], equal_places, equal_data, equal[1],
-        bound_places, bound_data, bounds[1], contained, data,
-    )  # fmt: skip
+        Packed(filter_owner, filter_size, shapes, test_slot, low, high, members),
+        Numbers(highs, lows, numbers[1]),
+        Texts(equal_places, equal_data, equal[1]),
+        Texts(bound_places, bound_data, bounds[1]),
+        contained,
+        data,
+    )
 
 
 @njit(cache=True, nogil=True)

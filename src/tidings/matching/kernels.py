@@ -298,6 +298,7 @@ def fill_table(table, begins, step, firsts, data):
             table[at] = number
 
 
+@njit(cache=True, nogil=True)
 def table_for(entries):
     """An empty hash table for so many entries: a power of two, at most two thirds full."""
     size = 8

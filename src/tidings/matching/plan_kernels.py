@@ -1,12 +1,14 @@
-"""The kernels that lay out a plan: whole tables at a time, and without the GIL for as long."""
+"""The kernel that lays out a plan: one for whole tables, and without the GIL for as long."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from tidings.matching import kernels as k
+from tidings.matching.filing_kernels import file_filters, put_in_order
 from tidings.matching.kernels import (
     ASK,
     KIND_SHIFT,
@@ -14,25 +16,211 @@ from tidings.matching.kernels import (
     ORDERED_WIDTH,
     SEVERAL,
     TYPE_SHIFT,
+    copy,
+    fill_grams,
+    fill_table,
+    first_bytes,
+    table_for,
 )
 
+Array = np.ndarray[Any, Any]
+
+MOST: Final = (1 << 31) - 1  # places in a plan
 FEW: Final = 32  # that are sorted by moving each to its place
 
 
+class Laid(NamedTuple):
+    """A plan for the kernels, and what there is to know of it."""
+
+    whole: Array  # empty if it would be too large
+    texts: Array
+    lists: int
+    cells: int
+    constraints: int
+
+
 @njit(cache=True, nogil=True)
-def mark_owners(owners, linked, subscriptions, marked):
+def lay_out(
+    tests, filters, owners, subscriptions, names, turned, numbers, equal, bounds, patterns, grams,
+    members, asking, asked, given, shares, many_ranges,
+):  # fmt: skip
+    """Lay out the plan of filters, each owned by the subscription of that number.
+
+    `names` are those of slots, `turned` gives for each the slot of the same texts turned round.
+    """
+    slots = turned.size
+    lists = file_filters(
+        tests, filters, slots, numbers, equal, bounds, grams, members, given, shares, many_ranges
+    )
+    marked = mark_owners(owners, lists.linked, subscriptions)
+    kept, total = keep_tests(tests, filters, lists.filed, lists.dense.filters, asking)
+    done = (total == 0) & (marked < SEVERAL)
+    ordered = put_in_order(
+        tests, lists.ordered[~done[lists.ordered]], lists.filed, numbers, bounds, slots
+    )
+    settled = put_in_order(
+        tests, lists.ordered[done[lists.ordered]], lists.filed, numbers, bounds, slots
+    )
+    begins, places, link_places = place_records(
+        total, marked, lists, settled.filters, ordered.filters, asking
+    )
+    records = write_records(
+        tests, slots, kept, total, marked, places, asking, asked, lists.link_filter, link_places,
+        begins[-1],
+    )  # fmt: skip
+    texts = np.empty(
+        names.data.size + equal.data.size + bounds.data.size + patterns.data.size, np.uint8
+    )
+    size = np.int64(0)
+    name_begins, size = put_texts(names, texts, size)
+    text_begins, size = put_texts(equal, texts, size)
+    bound_begins, size = put_texts(bounds, texts, size)
+    pattern_begins, size = put_texts(patterns, texts, size)
+    name_firsts = np.array([0, slots], np.int32)
+    text_firsts = equal.begins.astype(np.int32)
+    nothing = np.empty(0, np.int32)
+    sections = [nothing] * k.SECTIONS
+    sections[k.NAME_TABLE] = filled_table(name_begins, name_firsts, texts)
+    sections[k.NAME_BEGIN] = name_begins
+    sections[k.NAME_FIRST] = name_firsts
+    sections[k.TEXT_TABLE] = filled_table(text_begins, text_firsts, texts)
+    sections[k.TEXT_FIRST] = text_firsts
+    sections[k.TEXT_PLACE] = in_turn(text_begins, begins[lists.by_text])
+    sections[k.NUMBER_BEGIN] = numbers.begins.astype(np.int32)
+    if numbers.lows.any():
+        sections[k.NUMBER_LOW] = numbers.lows.astype(np.int32)
+    sections[k.NUMBER_PLACE] = begins[lists.by_number].astype(np.int32)
+    sections[k.BOUND_BEGIN] = bounds.begins.astype(np.int32)
+    sections[k.BOUND_TEXT] = bound_begins
+    sections[k.BOUND_INNER] = lists.inner.astype(np.int32)
+    sample_begins, samples = sampled(bounds, slots)
+    sections[k.SAMPLE_BEGIN] = sample_begins
+    sections[k.SAMPLE_KEY] = samples.view(np.int32)
+    sections[k.SLOT_TURNED] = turned
+    sections[k.PREFIX_LIST] = successive(lists.prefix_first, lists.prefix_parents.size)
+    sections[k.PREFIX_PARENT] = lists.prefix_parents.astype(np.int32)
+    sections[k.SLOT_PRESENT] = lists.by_presence.astype(np.int32)
+    sections[k.SLOT_FALSE] = lists.by_false.astype(np.int32)
+    sections[k.SLOT_TRUE] = lists.by_true.astype(np.int32)
+    gram_table = table_for(lists.grams.size)
+    fill_grams(gram_table, lists.gram_slots.astype(np.int32), lists.grams.astype(np.int32))
+    slot_grams = np.zeros(slots, np.int32)
+    for slot in lists.gram_slots:
+        slot_grams[slot] = 1
+    sections[k.SLOT_GRAMS] = slot_grams
+    sections[k.ORDERED_BEGIN] = ordered.begins.astype(np.int32)
+    sections[k.ORDERED] = write_ordered(tests, kept, marked, places, records, ordered)
+    sections[k.SETTLED_BEGIN] = settled.begins.astype(np.int32)
+    sections[k.SETTLED_KEY] = settled.keys.astype(np.int32)
+    sections[k.SETTLED_OWNER] = owners[settled.filters].astype(np.int32)
+    sections[k.GRAM_TABLE] = gram_table
+    sections[k.GRAM_SLOT] = lists.gram_slots.astype(np.int32)
+    sections[k.GRAM_BYTES] = lists.grams.astype(np.int32)
+    sections[k.GRAM_LIST] = successive(lists.gram_first, lists.grams.size)
+    sections[k.DENSE_SLOT] = lists.dense.columns.astype(np.int32)
+    sections[k.DENSE_CELL] = lists.dense.cuts.reshape(-1).astype(np.int32)
+    sections[k.DENSE_GROUP] = lists.dense.groups.astype(np.int32)
+    sections[k.DENSE_NEXT] = lists.dense.following.astype(np.int32)
+    sections[k.DENSE_MASK] = lists.dense.masks
+    sections[k.DENSE_BITS] = lists.dense.bits.view(np.int32)
+    dense_records = np.full(lists.dense.places.size, -1, np.int32)
+    for at in range(dense_records.size):
+        if lists.dense.places[at] >= 0:
+            dense_records[at] = places[lists.dense.places[at]]
+    sections[k.DENSE_RECORD] = dense_records
+    sections[k.LIST_BEGIN] = begins.astype(np.int32)
+    sections[k.RECORDS] = records
+    sections[k.MEMBERS] = members.astype(np.int32)
+    sections[k.PATTERN_BEGIN] = in_turn(pattern_begins[:-1], pattern_begins[1:])
+    sections[k.ALWAYS] = np.array([lists.always], np.int32)
+    whole = nothing
+    if texts.size <= MOST:
+        whole = packed(sections)
+    constraints = tests.added.size - np.count_nonzero(tests.added)
+    return Laid(whole, texts, lists.size, lists.dense.places.size, constraints)
+
+
+@njit(cache=True, nogil=True)
+def packed(sections):
+    """All sections in one array, behind a header that locates them; empty if it is too large."""
+    size = np.int64(k.HEADER)
+    for section in sections:
+        size += section.size + section.size % 2  # each begins at an even place: bits are read by 64
+    if size > MOST:
+        return np.empty(0, np.int32)
+    whole = np.zeros(size, np.int32)
+    at = np.int64(k.HEADER)
+    for name in range(k.SECTIONS):
+        section = sections[name]
+        whole[2 * name], whole[2 * name + 1] = at, at + section.size
+        copy(section, 0, section.size, whole, at)
+        at += section.size + section.size % 2
+    whole[2 * k.ALWAYS] = sections[k.ALWAYS][0]
+    return whole
+
+
+@njit(cache=True, nogil=True)
+def put_texts(held, texts, size):
+    """Append texts to others; where each begins and the last ends, and the size of all then."""
+    copy(held.data, 0, held.data.size, texts, size)
+    return (held.places + size).astype(np.int32), size + held.data.size
+
+
+@njit(cache=True, nogil=True)
+def filled_table(begins, firsts, texts):
+    """A hash table of texts."""
+    table = table_for(begins.size - 1)
+    fill_table(table, begins, 1, firsts, texts)
+    return table
+
+
+@njit(cache=True, nogil=True)
+def in_turn(ones, others):
+    """One and another in turn."""
+    both = np.empty(2 * ones.size, np.int32)
+    for at in range(ones.size):
+        both[2 * at], both[2 * at + 1] = ones[at], others[at]
+    return both
+
+
+@njit(cache=True, nogil=True)
+def successive(first, count):
+    """Successive numbers."""
+    return np.arange(first, first + count).astype(np.int32)
+
+
+@njit(cache=True, nogil=True)
+def sampled(bounds, slots):
+    """Of every so many bounds of a slot the first bytes, as numbers in the order of texts."""
+    begins = np.zeros(slots + 1, np.int32)
+    for slot in range(slots):
+        count = bounds.begins[slot + 1] - bounds.begins[slot]
+        begins[slot + 1] = begins[slot] + (count + k.SAMPLED - 1) // k.SAMPLED
+    keys = np.empty(begins[slots], np.int64)
+    for slot in range(slots):
+        for at in range(begins[slot], begins[slot + 1]):
+            bound = bounds.begins[slot] + k.SAMPLED * (at - begins[slot])
+            keys[at] = first_bytes(bounds.data, bounds.places[bound], bounds.places[bound + 1])
+    return begins, keys
+
+
+@njit(cache=True, nogil=True)
+def mark_owners(owners, linked, subscriptions):
     """Mark the owners of several filters, and of filters that are in several lists."""
+    marked = np.empty(owners.size, np.int64)
     count = np.zeros(subscriptions, np.int64)
     for filter in range(owners.size):
         count[owners[filter]] += 1
     for filter in range(owners.size):
         several = linked[filter] or count[owners[filter]] > 1
         marked[filter] = owners[filter] | (SEVERAL if several else 0)
+    return marked
 
 
 @njit(cache=True, nogil=True)
-def keep_tests(filters, kinds, exact, added, filed, dense, asking, kept, total):
+def keep_tests(tests, filters, filed, dense, asking):
     """Mark the tests that are left after filing; how many of each filter, a question counted."""
+    kept, total = np.empty(tests.filter.size, np.bool_), np.empty(filters, np.int64)
     inside = np.zeros(total.size, np.bool_)
     for at in range(dense.size):
         inside[dense[at]] = True
@@ -40,25 +228,29 @@ def keep_tests(filters, kinds, exact, added, filed, dense, asking, kept, total):
     for at in range(asking.size):
         asks[asking[at]] = True
     total[:] = asks
-    for test in range(filters.size):
-        filter = filters[test]
-        done = filed[filter] == test and exact[test] and not inside[filter]  # cells are wider
-        spared = added[test] and not asks[filter]  # else these may spare a question
-        kept[test] = not (done or spared or kinds[test] == ASK)
+    for test in range(tests.filter.size):
+        filter = tests.filter[test]
+        done = filed[filter] == test and tests.exact[test] and not inside[filter]  # cells are wider
+        spared = tests.added[test] and not asks[filter]  # else these may spare a question
+        kept[test] = not (done or spared or tests.kind[test] == ASK)
         total[filter] += kept[test]
+    return kept, total
 
 
 @njit(cache=True, nogil=True)
-def place_records(
-    total, marked, of_filter, lists, settled, in_order, dense, asking, link_list,
-    begins, places, link_places,
-):  # fmt: skip
+def place_records(total, marked, held, settled, in_order, asking):
     """Where records and links lie, list by list: first those without tests, others, then links.
 
     What is found otherwise is in the last list; there ordered ones lie in their order, so that a
-    search runs through memory. Gives the place of each record, -1 if a filter needs none, and the
-    size of all.
+    search runs through memory. Gives where lists begin and all ends, the place of each record, -1
+    if a filter needs none, and that of each link.
     """
+    of_filter, lists, dense, link_list = (
+        held.of_filter, held.size, held.dense.filters, held.link_list
+    )  # fmt: skip
+    begins = np.empty(lists + 2, np.int64)
+    places = np.empty(total.size, np.int64)
+    link_places = np.empty(link_list.size, np.int64)
     SETTLED, ORDERED, DENSE = 1, 2, 3
     special = np.zeros(total.size, np.int8)
     for at in range(settled.size):
@@ -84,8 +276,7 @@ def place_records(
         at_rank[at] += at_rank[at - 1]
     for at in range(lists + 1):
         begins[at] = at_rank[3 * at]
-    size = at_rank[-1]
-    begins[lists + 1] = size
+    begins[lists + 1] = at_rank[-1]
     for filter in range(total.size):
         if special[filter] < ORDERED:
             put_record(filter, rank_of(filter, total, marked, of_filter, lists), at_rank, places)
@@ -96,7 +287,7 @@ def place_records(
     for at in range(link_list.size):
         link_places[at] = at_rank[3 * link_list[at] + 2]
         at_rank[3 * link_list[at] + 2] += 1
-    return size
+    return begins, places, link_places
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -117,18 +308,22 @@ def put_record(filter, rank, at_rank, places):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def word_of(test, slots, kinds, types, negated):
+def word_of(tests, test):
     """The first number of a test."""
-    word = np.int64(kinds[test]) << KIND_SHIFT | np.int64(types[test]) << TYPE_SHIFT
-    return word | (NEGATED if negated[test] else 0) | slots[test]
+    word = np.int64(tests.kind[test]) << KIND_SHIFT | np.int64(tests.types[test]) << TYPE_SHIFT
+    return word | (NEGATED if tests.negated[test] else 0) | tests.slot[test]
 
 
 @njit(cache=True, nogil=True)
 def write_records(
-    filters, slots, kinds, types, negated, lows, highs, kept, total, marked, places, frequency,
-    asking, asked, link_filter, link_places, records,
+    tests, slots, kept, total, marked, places, asking, asked, link_filter, link_places, size
 ):  # fmt: skip
-    """Write the records: the owner, how many tests, these from the rarest slot on, a question."""
+    """The records: the owner, how many tests, these from the rarest slot on, a question."""
+    records = np.zeros(size, np.int32)
+    frequency = np.zeros(slots, np.int64)
+    for slot in tests.slot:
+        frequency[slot] += 1
+    filters = tests.filter
     count = 0
     which = np.empty(filters.size, np.int64)
     for test in range(filters.size):
@@ -138,13 +333,13 @@ def write_records(
         if last:
             place = places[filters[test]]
             if place >= 0:
-                sort_by_rarity(which[:count], slots, frequency)
+                sort_by_rarity(which[:count], tests.slot, frequency)
                 for at in range(count):
                     one = which[at]
                     to = place + 2 + 3 * at
-                    records[to] = word_of(one, slots, kinds, types, negated)
-                    records[to + 1] = lows[one]
-                    records[to + 2] = highs[one]
+                    records[to] = word_of(tests, one)
+                    records[to + 1] = tests.low[one]
+                    records[to + 2] = tests.high[one]
             count = 0
     for filter in range(places.size):
         if places[filter] >= 0:
@@ -156,6 +351,7 @@ def write_records(
         records[to + 1] = asked[at]
     for at in range(link_filter.size):
         records[link_places[at]] = -1 - places[link_filter[at]]
+    return records
 
 
 @njit(cache=True, nogil=True)
@@ -178,15 +374,14 @@ def sort_by_rarity(which, slots, frequency):
 
 
 @njit(cache=True, nogil=True)
-def write_ordered(
-    filters, slots, kinds, types, negated, lows, highs, kept, marked, places, records,
-    in_order, keys, ordered,
-):  # fmt: skip
-    """Write what is in ordered lists: keys with the only test that is left, or the first."""
+def write_ordered(tests, kept, marked, places, records, held):
+    """What is in ordered lists: keys with the only test that is left, or the first."""
+    in_order, keys = held.filters, held.keys
+    ordered = np.zeros(ORDERED_WIDTH * in_order.size, np.int32)
     only = np.full(places.size, -1, np.int64)
-    for test in range(filters.size):
+    for test in range(tests.filter.size):
         if kept[test]:
-            only[filters[test]] = test
+            only[tests.filter[test]] = test
     for at in range(in_order.size):
         filter = in_order[at]
         place = places[filter]
@@ -197,11 +392,12 @@ def write_ordered(
             ordered[to + 1] = marked[filter]
             test = only[filter]
             if test >= 0:
-                ordered[to + 2] = word_of(test, slots, kinds, types, negated)
-                ordered[to + 3] = lows[test]
-                ordered[to + 4] = highs[test]
+                ordered[to + 2] = word_of(tests, test)
+                ordered[to + 3] = tests.low[test]
+                ordered[to + 4] = tests.high[test]
         else:
             # The first word; where nothing has to be present, one that says so.
             ordered[to + 1] = -1 - place
             if records[place + 1] > 0 and records[place + 2] >> KIND_SHIFT != ASK:
                 ordered[to + 2] = records[place + 2]
+    return ordered

@@ -120,22 +120,25 @@ class Slots:
         return other
 
 
-class Tests:
+class Tests(NamedTuple):
     """The constraints of all filters, column by column."""
 
-    def __init__(self, filter: Array, column: Callable[..., Array] = np.zeros) -> None:
+    filter: Array
+    slot: Array
+    kind: Array
+    types: Array
+    negated: Array
+    low: Array
+    high: Array
+    way: Array
+    exact: Array  # filed under it, it need not be tested again
+    added: Array  # it follows from a pattern beside it
+
+    @classmethod
+    def of(cls, filter: Array) -> Tests:
         """Of these filters, in columns yet to be filled."""
-        count = filter.size
-        self.filter = filter
-        self.slot = column(count, np.int32)
-        self.kind = column(count, np.int8)
-        self.types = column(count, np.int8)
-        self.negated = column(count, bool)
-        self.low = column(count, np.int32)
-        self.high = column(count, np.int32)
-        self.way = column(count, np.int8)
-        self.exact = column(count, bool)  # filed under it, it need not be tested again
-        self.added = column(count, bool)  # it follows from a pattern beside it
+        kinds = (np.int32, np.int8, np.int8, bool, np.int32, np.int32, np.int8, bool, bool)
+        return cls(filter, *(np.zeros(filter.size, kind) for kind in kinds))
 
 
 class Ranked(NamedTuple):
@@ -214,7 +217,7 @@ class _Read:
         self.filters = len(filters)
         self.slots = slots
         sizes = np.fromiter(map(len, filters), np.int64, len(filters))
-        self.tests = Tests(np.repeat(np.arange(len(filters)), sizes))
+        self.tests = Tests.of(np.repeat(np.arange(len(filters)), sizes))
         self.count = self.tests.filter.size
         self.operands = np.empty(self.count, object)
         texts = []  # names, operators and types, in parts
@@ -291,7 +294,7 @@ class _Read:
             finish(constants)
         questions, ask_of = self._questions(whole_questions)
         return Ranked(
-            tests, self.filters, self.slots, constants, patterns, np.asarray(members, np.int64),
+            tests, self.filters, self.slots, constants, patterns, np.asarray(members, np.int32),
             questions, np.array(list(ask_of), np.int64), np.array(list(ask_of.values()), np.int64),
             self.shares,
         )  # fmt: skip

@@ -141,11 +141,10 @@ class Segment:
         """
         assert self.coordinates is not None
         ids, taken, left = self._numbered(gone, more)
-        lately = lately._replace(owners=taken[lately.owners])
-        merged = merge(self.coordinates, ~gone[self.coordinates.owners], lately)
+        merged = merge(self.coordinates, gone, lately.owned_by(taken))
         other = Segment(ids, lay_out(merged.ranked, merged.owners, len(ids)))
         if not merged.wasteful:
-            other.coordinates = Coordinates.of(merged.ranked, merged.owners)
+            other.coordinates = merged.coordinates
         if not other.counted:
             other._numbers = self._numbers
             held = self.id_objects()

@@ -28,7 +28,7 @@ from tidings.language import text as tx
 from tidings.language.errors import PredicateError
 from tidings.language.expression import MAX_DEPTH, Expression
 from tidings.language.predicate import Predicate, parse
-from tidings.matching import constants, filing, kernels, plan
+from tidings.matching import constants, filing_kernels, kernels, plan, plan_kernels
 from tidings.matching.contract import Id
 from tidings.matching.plan import Plan
 from tidings.matching.segment import Segment
@@ -470,7 +470,7 @@ def _digest(file: Path) -> str:
 def _layout() -> str:
     """The digest of the source that lays out the arrays of a plan and reads them."""
     digest = hashlib.sha256()
-    for module in (constants, filing, plan, kernels):
+    for module in (constants, filing_kernels, plan, plan_kernels, kernels):
         digest.update(Path(str(module.__file__)).read_bytes())
     return digest.hexdigest()
 
