@@ -90,10 +90,11 @@ def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
     )  # fmt: skip
     if not laid.whole.size:
         raise MemoryError("the plan would pass 2^31 whole numbers; split the subscriptions")
+    # Copied: NumPy asks for large pages where a kernel does not, and matching is quicker in those.
     return Plan(
-        read_only(laid.whole),
-        numbers.highs,
-        read_only(laid.texts),
+        read_only(laid.whole.copy()),
+        read_only(numbers.highs.copy()),
+        read_only(laid.texts.copy()),
         slots.folded,
         slots.numbers,
         list(ranked.questions),
