@@ -123,7 +123,7 @@ class Fresh:
             is_room = why != fk.NO_ROOM
             if why == fk.SPECIAL:
                 number = int(self.used[fk.USED_OWNERS])
-                encoded, questions = self._encoded(self.predicates[number])
+                encoded, questions = self._encoded(self.predicates[number], writable=True)
                 is_room = fk.hold(self.context, encoded, questions, -1, NOTHING)
                 at += len(waiting[number - len(self.predicates)])
         left = len(self.predicates) - int(self.used[fk.USED_OWNERS])
@@ -142,27 +142,31 @@ class Fresh:
                 filters += len(filters_of(coming)[0])
         return self.without((), size, filters)
 
-    def _encoded(self, predicate: Predicate) -> tuple[bytes, Array]:
-        """The filters for the kernels, and for each the question that is left, if there is any."""
+    def _encoded(self, predicate: Predicate, writable: bool = False) -> tuple[bytes, Array]:
+        """The filters for the kernels, and for each the question that is left, if there is any.
+
+        With `writable`, it is known that all constraints can be written.
+        """
         filters, complete = filters_of(predicate)
-        self._fold(predicate)
         simple: list[list[Constraint]] = []
         numbers = []
         for filter in filters:
-            left = [constraint for constraint in filter if not _is_native(constraint)]
-            # What is left to Python needs a value at least.
-            needed = (c for c in left if c.operator != "holds" and not c.negated)
-            simple.append([c for c in filter if _is_native(c)])
-            simple[-1] += [c._replace(operator="exists", operand=None) for c in needed]
+            held: list[Constraint] = []
+            left: list[Constraint] = []
+            for constraint in filter:
+                operator = constraint.operator
+                if operator in FOLDING:
+                    self.folded[constraint.name] = derived_name(constraint.name, FOLDED)
+                if _is_native(constraint) and (writable or _is_writable(constraint)):
+                    held.append(constraint)
+                    continue
+                left.append(constraint)
+                if operator != "holds" and not constraint.negated:  # so it needs a value at least
+                    held.append(constraint._replace(operator="exists", operand=None))
+            simple.append(held)
             asked = conjoin(tuple(left)) if complete else predicate.expression
             numbers.append(self.questions.number_of(asked) if left or not complete else -1)
         return _ENCODE(simple), np.array(numbers, np.int64)
-
-    def _fold(self, predicate: Predicate) -> None:
-        for filter in filters_of(predicate)[0]:
-            for constraint in filter:
-                if constraint.operator in FOLDING:
-                    self.folded[constraint.name] = derived_name(constraint.name, FOLDED)
 
     def remove(self, id: Id) -> bool:
         """Remove a subscription, if it is here."""
@@ -243,10 +247,10 @@ def _plainly(predicate: Predicate) -> bytes | None:
 
 
 def _is_native(constraint: Constraint) -> bool:
-    """Whether the kernels can test a constraint."""
+    """Whether the kernels can test a constraint, if it can be written."""
     if constraint.operator == "like":
         return len(str(constraint.operand).encode()) <= k.LONGEST_LIKE
-    return constraint.operator not in _ASKED and _is_writable(constraint)
+    return constraint.operator not in _ASKED
 
 
 def _is_writable(constraint: Constraint) -> bool:
