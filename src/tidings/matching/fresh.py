@@ -54,6 +54,7 @@ class Fresh:
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
         self.changes = 0
+        self.replaced = 0  # how often something was replaced
         self.replacing = False  # something at this moment
         self.waiting: list[bytes] = []  # the last predicates, which are to be filed
         self.questions = Questions()
@@ -103,13 +104,15 @@ class Fresh:
             self.waiting.append(plain)
             return True
         data, questions = self._encoded(predicate)
+        self.replaced += 1
         self.replacing = True
         is_room = bool(fk.hold(self.context, data, questions, instead, marks))
         if not is_room:
             del self.predicates[-1], self.numbers[id]
             if instead >= 0:
                 self.numbers[id] = instead
-        self.changes += 1  # once more: who began to match in between has to notice
+        self.changes += 1
+        self.replaced += 1  # once more: who began to match in between has to notice
         self.replacing = False
         return is_room
 
@@ -228,12 +231,18 @@ class Fresh:
         event: dict[str, Any],
         out: Array,
         known: dict[Check, bool] | None = None,
+        most: int | None = None,
     ) -> list[Id]:
-        """The ids of what the kernel found for an event and of what Python says yes to."""
+        """The ids of what the kernel found for an event and of what Python says yes to.
+
+        Of numbers below `most`, if that is given.
+        """
         numbers = out[:found]
         if asks:
             asked = out[: -2 * asks - 1 : -1]
             numbers = self.questions.answered(event, len(self.predicates), numbers, asked, known)
+        if most is not None:
+            numbers = numbers[numbers < most]
         return ids_at(self.ids, numbers)
 
 

@@ -462,7 +462,7 @@ class _Reader:
 
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
         """The same where Python is asked."""
-        changes = self.fresh.changes
+        replaced, held = self.fresh.replaced, len(self.fresh.predicates)
         known: dict[Check, bool] = {}
         ids: list[Id] = []
         for segment in self.segments:
@@ -472,9 +472,12 @@ class _Reader:
             return self._again(count, event)
         fresh, asks = self.alone[fs.JOINT_FOUND : fs.JOINT_ASKS + 1].tolist()
         if fresh or asks:
-            more = self.fresh.found(fresh, asks, event, self.found, known)
-            # What was replaced meanwhile may be found twice.
-            if self.fresh.replacing or changes != self.fresh.changes:
+            # An id that went and came again meanwhile would be found twice, so what came meanwhile
+            # is left out; unless something was replaced, which may be found twice but not missed.
+            replacing = self.fresh.replacing or replaced != self.fresh.replaced
+            most = None if replacing else held
+            more = self.fresh.found(fresh, asks, event, self.found, known, most)
+            if replacing:
                 twice = set(more).intersection(ids)
                 more = [id for id in more if id not in twice]
             ids += more
