@@ -22,6 +22,7 @@ from tidings.matching.kernels import (
     NUMBER_LOW_LIST,
     TEXT_IS,
     TEXT_LOW_LIST,
+    copy,
 )
 from tidings.matching.ranking import (
     BY_GRAM,
@@ -82,7 +83,7 @@ class Lists(NamedTuple):
     inner: Array  # for each place among bounds the innermost prefix
     prefix_parents: Array
     prefix_first: int
-    always: int  # the list that every event visits, or -1
+    always: Any  # the list that every event visits, or -1
     ordered: Array  # filters in ordered lists
     dense: Cells
 
@@ -113,37 +114,66 @@ def file_filters(
         way[filter] = IN_CELLS
     count = np.int64(0)
     of_filter = np.full(filters, -1, np.int64)
-    text_keys, text_filters = link(tests, way, filed, members, numbers, BY_TEXTS)
-    number_keys, number_filters = link(tests, way, filed, members, numbers, BY_NUMBERS)
+    text_keys, text_filters = link(tests, way, filed, members, numbers, np.int64(BY_TEXTS))
+    number_keys, number_filters = link(tests, way, filed, members, numbers, np.int64(BY_NUMBERS))
     by_text, text_lists, count = list_keys(
-        way, key, BY_TEXT, text_keys, count, equal.places.size, of_filter
+        way, key, np.int64(BY_TEXT), text_keys, count, equal.places.size, of_filter
     )
     by_number, number_lists, count = list_keys(
-        way, key, BY_NUMBER, number_keys, count, numbers.highs.size + 1, of_filter
+        way, key, np.int64(BY_NUMBER), number_keys, count, numbers.highs.size + 1, of_filter
     )
     if by_number[0] == by_number[-1]:  # so an event need not look there
         by_number = by_number[:0].copy()
-    by_false, count = list_slots(way, key, slot, BY_TRUTH, 0, count, slot_count, of_filter)
-    by_true, count = list_slots(way, key, slot, BY_TRUTH, 1, count, slot_count, of_filter)
-    by_presence, count = list_slots(way, key, slot, BY_PRESENCE, -1, count, slot_count, of_filter)
+    truth, presence = np.int64(BY_TRUTH), np.int64(BY_PRESENCE)
+    yes, any_key = np.int64(1), np.int64(-1)
+    by_false, count = list_slots(way, key, slot, truth, yes - 1, count, slot_count, of_filter)
+    by_true, count = list_slots(way, key, slot, truth, yes, count, slot_count, of_filter)
+    by_presence, count = list_slots(way, key, slot, presence, any_key, count, slot_count, of_filter)
     gram_first = count
     gram_slots, gram_bytes = list_grams(way, key, slot, count, of_filter)
     count += gram_slots.size
     prefix_first = count
     inner, parents = nest_prefixes(tests, way, filed, bounds, slot_count, count, of_filter)
     count += parents.size
-    always = -1
-    if (way == NO_WAY).any():
-        always = count
-        of_filter[way == NO_WAY] = count
-        count += 1
+    always = np.int64(-1)
+    for filter in range(filters):
+        if way[filter] == NO_WAY:
+            of_filter[filter] = always = count
+    count += always >= 0
     return Lists(
         count, filed, of_filter, linked,
-        np.concatenate((text_filters, number_filters)), np.concatenate((text_lists, number_lists)),
+        joined(text_filters, number_filters), joined(text_lists, number_lists),
         by_text, by_number, by_false, by_true, by_presence,
         gram_slots, gram_bytes, gram_first, inner, parents, prefix_first, always,
-        np.flatnonzero(way == BY_ORDER), dense,
+        going(way, np.int64(BY_ORDER)), dense,
     )  # fmt: skip
+
+
+# Where NumPy's functions are longer to compile than what they stand for.
+
+
+@njit(cache=True, nogil=True)
+def going(way, wanted):
+    """The filters that go a way."""
+    count = 0
+    for filter in range(way.size):
+        count += way[filter] == wanted
+    filters = np.empty(count, np.int64)
+    put = 0
+    for filter in range(way.size):
+        if way[filter] == wanted:
+            filters[put] = filter
+            put += 1
+    return filters
+
+
+@njit(cache=True, nogil=True)
+def joined(ones, others):
+    """Numbers and others behind them."""
+    both = np.empty(ones.size + others.size, np.int64)
+    copy(ones, 0, ones.size, both, 0)
+    copy(others, 0, others.size, both, ones.size)
+    return both
 
 
 @njit(cache=True, nogil=True)
@@ -298,15 +328,19 @@ def list_slots(way, key, slot, wanted, wanted_key, first, size, of_filter):
 @njit(cache=True, nogil=True)
 def list_grams(way, key, slot, first, of_filter):
     """A list for each run of bytes in a slot: the slots and the runs."""
-    chosen = np.flatnonzero(way == BY_GRAM)
+    chosen = going(way, np.int64(BY_GRAM))
     both = np.empty(chosen.size, np.int64)
     for at in range(chosen.size):
         both[at] = slot[chosen[at]] << 32 | key[chosen[at]]
-    used = np.unique(both)
-    place = np.searchsorted(used, both)
-    for at in range(chosen.size):
-        of_filter[chosen[at]] = first + place[at]
-    return used >> 32, used & 0xFFFFFFFF
+    slots, grams = np.empty(chosen.size, np.int64), np.empty(chosen.size, np.int64)
+    count = 0
+    for at in np.argsort(both, kind="mergesort"):
+        gram = both[at] & 0xFFFFFFFF
+        if count == 0 or slots[count - 1] != both[at] >> 32 or grams[count - 1] != gram:
+            slots[count], grams[count] = both[at] >> 32, gram
+            count += 1
+        of_filter[chosen[at]] = first + count - 1
+    return slots[:count].copy(), grams[:count].copy()
 
 
 @njit(cache=True, nogil=True)
@@ -316,7 +350,7 @@ def nest_prefixes(tests, way, filed, bounds, slot_count, first, of_filter):
     For each place among the bounds the innermost prefix, and for each prefix its parent, or -1: the
     nested intervals are walked by where they begin, with the open ones on a stack.
     """
-    chosen = np.flatnonzero(way == BY_PREFIX)
+    chosen = going(way, np.int64(BY_PREFIX))
     inner = np.full(2 * bounds.begins[-1] + slot_count, -1, np.int64)
     ends = np.full(inner.size, -1, np.int64)  # of prefixes by where they begin
     for at in range(chosen.size):
@@ -391,18 +425,12 @@ def fill_dense(tests, slot_count, way, share, many_ranges):
 
     Expected visits in lists are weighed against looking at a word for 64 filters.
     """
-    celled, chosen, count = choose_wide(tests, way, share)
-    if count < many_ranges:
-        celled[:] = False
-        chosen[:] = False
-    test, filters = np.flatnonzero(celled), np.flatnonzero(chosen)
+    celled, chosen = choose_wide(tests, way, share, many_ranges)
+    one = np.int64(1)
+    test, filters = going(celled, one), going(chosen, one)
     frequency = np.zeros(2 * slot_count, np.int64)
     held = count_columns(tests, test, frequency)
-    columns = np.argsort(-frequency, kind="mergesort")[:DENSE_SLOTS]
-    columns = np.sort(columns[frequency[columns] > 0])
-    position = np.full(frequency.size, -1, np.int64)
-    for at in range(columns.size):
-        position[columns[at]] = at
+    columns, position = most_frequent(frequency)
     cuts = np.zeros((columns.size, CELLS - 1), np.int64)
     cut_cells(tests, test, held, position, cuts)
     first = np.full((filters.size, columns.size), -1, np.int8)
@@ -427,12 +455,27 @@ def fill_dense(tests, slot_count, way, share, many_ranges):
 
 
 @njit(cache=True, nogil=True)
-def choose_wide(tests, way, share):
-    """Mark filters of several tests that cells can hold, and of no narrow one, and these tests.
+def most_frequent(frequency):
+    """The columns that are asked most often, in their order, and the place of each there, or -1."""
+    for at in range(frequency.size):
+        frequency[at] = -frequency[at]
+    position = np.full(frequency.size, -1, np.int64)
+    for column in np.argsort(frequency, kind="mergesort")[:DENSE_SLOTS]:
+        if frequency[column] < 0:
+            position[column] = 0
+    columns = going(position, np.int64(0))
+    for at in range(columns.size):
+        position[columns[at]] = at
+    return columns, position
 
-    And how many filters.
+
+@njit(cache=True, nogil=True)
+def choose_wide(tests, way, share, many_ranges):
+    """Mark tests that cells can hold of filters with several such, and these; none if they are few.
+
+    They are filters of which nothing is narrow.
     """
-    celled, chosen = np.empty(tests.filter.size, np.bool_), np.empty(way.size, np.bool_)
+    celled, chosen = np.empty(tests.filter.size, np.int8), np.empty(way.size, np.int8)
     count = 0
     test = 0
     for filter in range(way.size):
@@ -448,8 +491,11 @@ def choose_wide(tests, way, share):
         if chosen[filter]:
             count += 1
         else:
-            celled[begin:test] = False
-    return celled, chosen, count
+            celled[begin:test] = 0
+    if count < many_ranges:
+        celled[:] = 0
+        chosen[:] = 0
+    return celled, chosen
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -123,7 +123,11 @@ def join(
     filter = np.empty(tests + more_tests, np.int64)
     moved = Moved(number_place, text_number, bound_place, np.arange(old_patterns))
     new_moved = Moved(new_number_place, new_text_number, new_bound_place, new_patterns)
-    move(old, kept, one_numbers, one_bounds, moved, numbers, bounds, 0, 0, 0, packed, filter)
+    none = np.int64(0)  # which is no constant: of these Numba would compile another version
+    move(
+        old, kept, one_numbers, one_bounds, moved, numbers, bounds, none, none, none,
+        packed, filter,
+    )  # fmt: skip
     move(
         new, every, two_numbers, two_bounds, new_moved, numbers, bounds, filters, tests, listed,
         packed, filter,

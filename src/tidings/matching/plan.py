@@ -1,7 +1,7 @@
 """Compiling filters to a plan: the flat arrays that the kernels read.
 
 Every filter is filed under its most selective constraint; the others stand beside it as tests. That
-is the work of one kernel, which is given what ranking has found.
+is the work of two kernels, which are given what ranking has found.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from tidings.matching import plan_kernels as pk
 from tidings.matching.constants import Texts, fixed, read_only
+from tidings.matching.filing_kernels import file_filters
 from tidings.matching.ranking import Ranked, absorbed, rank
 
 if TYPE_CHECKING:
@@ -81,12 +82,15 @@ def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
     turned = np.full(len(slots), -1, Whole)
     turned[list(slots.turned)] = list(slots.turned.values())
     numbers, equal, bounds = (fixed(part) for part in ranked.constants)
-    laid = pk.lay_out(
-        ranked.tests, ranked.filters, owners, subscriptions,
-        fixed(Texts.of(names, np.zeros(len(slots)), 1)), turned, numbers, equal, bounds,
-        fixed(ranked.patterns.texts()), np.array([*ranked.patterns.grams, 0]), ranked.members,
-        ranked.asking, ranked.asked, ranked.shares is not None,
+    lists = file_filters(
+        ranked.tests, ranked.filters, len(slots), numbers, equal, bounds,
+        np.array([*ranked.patterns.grams, 0]), ranked.members, ranked.shares is not None,
         np.zeros(0) if ranked.shares is None else ranked.shares, MANY_RANGES,
+    )  # fmt: skip
+    laid = pk.lay_out(
+        ranked.tests, lists, owners, subscriptions, fixed(Texts.of(names, np.zeros(len(slots)), 1)),
+        turned, numbers, equal, bounds, fixed(ranked.patterns.texts()), ranked.members,
+        ranked.asking, ranked.asked,
     )  # fmt: skip
     if not laid.whole.size:
         raise MemoryError("the plan would pass 2^31 whole numbers; split the subscriptions")

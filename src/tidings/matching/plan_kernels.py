@@ -1,4 +1,4 @@
-"""The kernel that lays out a plan: one for whole tables, and without the GIL for as long."""
+"""The kernel that lays out a plan, one for whole tables: see `filing_kernels`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from tidings.matching import kernels as k
-from tidings.matching.filing_kernels import file_filters, put_in_order
+from tidings.matching.filing_kernels import put_in_order
 from tidings.matching.kernels import (
     ASK,
     KIND_SHIFT,
@@ -41,26 +41,19 @@ class Laid(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def lay_out(
-    tests, filters, owners, subscriptions, names, turned, numbers, equal, bounds, patterns, grams,
-    members, asking, asked, given, shares, many_ranges,
+    tests, lists, owners, subscriptions, names, turned, numbers, equal, bounds, patterns, members,
+    asking, asked,
 ):  # fmt: skip
-    """Lay out the plan of filters, each owned by the subscription of that number.
+    """Lay out the plan of filters in their lists, each owned by the subscription of that number.
 
     `names` are those of slots, `turned` gives for each the slot of the same texts turned round.
     """
     slots = turned.size
-    lists = file_filters(
-        tests, filters, slots, numbers, equal, bounds, grams, members, given, shares, many_ranges
-    )
     marked = mark_owners(owners, lists.linked, subscriptions)
-    kept, total = keep_tests(tests, filters, lists.filed, lists.dense.filters, asking)
-    done = (total == 0) & (marked < SEVERAL)
-    ordered = put_in_order(
-        tests, lists.ordered[~done[lists.ordered]], lists.filed, numbers, bounds, slots
-    )
-    settled = put_in_order(
-        tests, lists.ordered[done[lists.ordered]], lists.filed, numbers, bounds, slots
-    )
+    kept, total = keep_tests(tests, lists.filed, lists.dense.filters, asking)
+    chosen, done = split(lists.ordered, total, marked)
+    ordered = put_in_order(tests, chosen, lists.filed, numbers, bounds, slots)
+    settled = put_in_order(tests, done, lists.filed, numbers, bounds, slots)
     begins, places, link_places = place_records(
         total, marked, lists, settled.filters, ordered.filters, asking
     )
@@ -141,6 +134,21 @@ def lay_out(
 
 
 @njit(cache=True, nogil=True)
+def split(filters, total, marked):
+    """Filters with something left to be tested or asked, and those that are done with that."""
+    chosen, done = np.empty(filters.size, np.int64), np.empty(filters.size, np.int64)
+    some, others = 0, 0
+    for filter in filters:
+        if total[filter] == 0 and marked[filter] < SEVERAL:
+            done[others] = filter
+            others += 1
+        else:
+            chosen[some] = filter
+            some += 1
+    return chosen[:some].copy(), done[:others].copy()
+
+
+@njit(cache=True, nogil=True)
 def packed(sections):
     """All sections in one array, behind a header that locates them; empty if it is too large."""
     size = np.int64(k.HEADER)
@@ -218,16 +226,16 @@ def mark_owners(owners, linked, subscriptions):
 
 
 @njit(cache=True, nogil=True)
-def keep_tests(tests, filters, filed, dense, asking):
+def keep_tests(tests, filed, dense, asking):
     """Mark the tests that are left after filing; how many of each filter, a question counted."""
-    kept, total = np.empty(tests.filter.size, np.bool_), np.empty(filters, np.int64)
+    kept, total = np.empty(tests.filter.size, np.bool_), np.zeros(filed.size, np.int64)
     inside = np.zeros(total.size, np.bool_)
     for at in range(dense.size):
         inside[dense[at]] = True
     asks = np.zeros(total.size, np.bool_)
     for at in range(asking.size):
         asks[asking[at]] = True
-    total[:] = asks
+        total[asking[at]] = 1
     for test in range(tests.filter.size):
         filter = tests.filter[test]
         done = filed[filter] == test and tests.exact[test] and not inside[filter]  # cells are wider
