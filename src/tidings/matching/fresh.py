@@ -67,6 +67,7 @@ class Fresh:
         self.used[fk.USED_CHAINS] = _chains(self.room)
         self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK]] = -1
         self.ids = np.empty(self.room, object)
+        self._most = self.room
         self._integers = self._arrays[fk.HELD_IDS].data  # the same, as long as all are integers
         self.context = np.zeros(fk.HELD_CONTEXT, np.int64)
         for name, array in self._arrays.items():
@@ -86,9 +87,10 @@ class Fresh:
         At the same moment the one elsewhere goes that has these marks. False if there is no room.
         """
         number = len(self.predicates)
-        plain = _plainly(predicate) if marks is NOTHING and id not in self.numbers else None
+        comes = marks is NOTHING and id not in self.numbers
+        plain = _plainly(predicate) if comes else None
         at_once = plain is None or len(self.waiting) == MOST_WAITING
-        if number == self.ids.size or (at_once and not self.file()):
+        if number == self._most or (at_once and not self.file()):
             return False
         # All is in place before the kernel is called, since others may match right after it.
         self.ids[number] = id
@@ -96,7 +98,7 @@ class Fresh:
             self._integers[number] = id
         else:
             self.used[fk.USED_NAMED] = True
-        instead = self.numbers.get(id, -1)
+        instead = -1 if comes else self.numbers.get(id, -1)
         self.numbers[id] = number
         self.predicates.append(predicate)
         self.changes += 1

@@ -68,6 +68,7 @@ class Segment:
         )
         self.coordinates: Coordinates | None = None  # of the filters, if they are kept
         self.removed = np.zeros(len(ids), bool)
+        self._removed = self.removed.data
         self.removed_bits = np.zeros(len(ids) // 8 + 2, np.uint8)  # the same, and whether any is
         self._bits = self.removed_bits.data  # which gives Python's integers at once
         self.removals = 0
@@ -84,6 +85,7 @@ class Segment:
         self.changed = np.zeros(lists + 2, np.int64)
         self._changes = self.changed.data
         self.made = np.full(lists, -1, np.int64)
+        self._made = self.made.data
         self._settled = [Settled([], [])] * lists
         self._settling = threading.Lock()
         # Of each subscription the list and the place there, made with the first removal.
@@ -229,7 +231,7 @@ class Segment:
         number = self.number_of(id)
         if number is None:
             return False
-        self.removed[number] = True
+        self._removed[number] = True
         bits, changes = self._bits, self._changes
         bits[number >> 3] |= 1 << (number & 7)
         bits[-1] = 1
@@ -281,13 +283,13 @@ class Segment:
     def _unsettle(self, which: int, place: int) -> None:
         """Take what was at a place from a list, unless that has to be made anew in any case."""
         with self._settling:
-            if self.made[which] == self._changes[which] - 1:
+            if self._made[which] == self._changes[which] - 1:
                 ids, gone = self._settled[which]
                 before = bisect_left(gone, place)
                 if gone[before : before + 1] != [place]:  # or it was made when that had gone
                     del ids[place - before]
                     gone.insert(before, place)
-                self.made[which] += 1
+                self._made[which] += 1
 
     def _settled_at(self, number: int) -> tuple[int, int]:
         """The list of settled filters that has a subscription, and the place there.

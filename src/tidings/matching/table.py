@@ -123,7 +123,10 @@ class Table:
             if id in self._predicates:
                 raise contract.duplicate(id)
             self._predicates[id] = compiled
-            self._add(id, compiled, NOTHING)
+            if not self._parts.fresh.add(id, compiled):
+                self._add(id, compiled, NOTHING)
+            elif self._parts.fresh.changes >= self._next_look:
+                self._compile_if_due()
 
     def remove(self, id: Id) -> None:
         """Remove a subscription; the next call does not match it."""
