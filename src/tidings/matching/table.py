@@ -1,10 +1,9 @@
 """`Table`: which of very many subscriptions does this event satisfy?
 
-A table is one large compiled segment, perhaps smaller ones with what came lately, and an index of
-what is fresh, which can be added to. Adding and removing touch only the last and marks on the
-others, so they take effect with the next call; when much is fresh, it is compiled in the background
-with the segments that are not much larger, and put in place at once. Matching never waits for that
-and is exact at every moment.
+A table is one compiled segment and an index of what is fresh, which can be added to. Adding and
+removing touch only the last and marks on the other, so they take effect with the next call; when
+much is fresh, it is compiled in the background with the segment, and put in place at once. Matching
+never waits for that and is exact at every moment.
 """
 
 from __future__ import annotations
