@@ -236,3 +236,29 @@ def test_what_follows_a_prefix_is_the_next_character(test: str) -> None:
             for value in (text + character, character + text):
                 event = {"t": value}
                 assert sorted(segment.match(event)) == satisfied(held, event)
+
+
+PATTERNS = [
+    "a%b",
+    "%abc%",
+    "_x%",
+    "abc%de_",
+    "%",
+    "_",
+    "%_%",
+    "é%€",
+    r"a\%b%c",
+    "%%tail",
+    "x_y%zz%",
+]
+
+
+@pytest.mark.parametrize("test", ["t like '{0}'", "not t like '{0}'", "t like '{0}' and x > 1"])
+def test_patterns_are_filed_under_a_literal_in_them(test: str) -> None:
+    held: dict[Id, Predicate] = {n: parse(test.format(p)) for n, p in enumerate(PATTERNS)}
+    segment = grow(Segment.growing({}), set(), held, fresh=True)
+    for pattern in PATTERNS:
+        for part in ("", "b", "é", "zz", "abc"):
+            text = pattern.replace("\\%", "%").replace("%", part).replace("_", "x")
+            for event in ({"t": text, "x": 2}, {"t": text + "b", "x": 2}, {"t": text}, {"x": 2}):
+                assert sorted(segment.match(event)) == satisfied(held, event)

@@ -173,28 +173,26 @@ class Patterns:
         self.numbers: dict[bytes, int] = {}
         self.grams: list[int] = []  # of each number the run to file it under; zero if there is none
 
-    def contained(self, texts: list[str]) -> Array:
+    def contained(self, texts: list[bytes]) -> Array:
         """The numbers of texts that values may contain."""
-        distinct = {text: text.encode() for text in dict.fromkeys(texts)}
         runs = {
-            text: [data[i : i + 3] for i in range(max(len(data) - 2, 1))]
-            for text, data in distinct.items()
+            text: [text[i : i + 3] for i in range(max(len(text) - 2, 1))]
+            for text in dict.fromkeys(texts)
         }
         common: dict[bytes, int] = {}
         for run in chain.from_iterable(runs.values()):
             common[run] = common.get(run, 0) + 1
-        number = {text: self._number(data) for text, data in distinct.items()}
+        number = {text: self._number(text) for text in runs}
         for text, found in runs.items():
-            rarest = min(found, key=lambda run: common[run])
+            rarest = min(found, key=common.__getitem__)
             self.grams[number[text]] = int.from_bytes(rarest, "big") | len(rarest) << 24
         return np.fromiter(map(number.__getitem__, texts), np.int64, len(texts))
 
-    def like(self, patterns: list[str]) -> Array:
+    def fitted(self, patterns: list[bytes]) -> Array:
         """The numbers of patterns that whole values may fit; -1 for one that is too long."""
-        distinct = {pattern: like_bytes(pattern) for pattern in dict.fromkeys(patterns)}
         number = {
-            pattern: self._number(data) if len(data) <= k.LONGEST_LIKE else -1
-            for pattern, data in distinct.items()
+            pattern: self._number(pattern) if len(pattern) <= k.LONGEST_LIKE else -1
+            for pattern in dict.fromkeys(patterns)
         }
         return np.fromiter(map(number.__getitem__, patterns), np.int64, len(patterns))
 

@@ -30,8 +30,8 @@ def rank_fresh(
 ) -> Coordinates:
     """The filters of fresh subscriptions, each owned by a place among the numbers given.
 
-    They are filed, and others may come and go meanwhile. What asks Python or has a pattern is
-    ranked by its predicate, and so is everything where statistics tell what is selective.
+    They are filed, and others may come and go meanwhile. What asks Python is ranked by its
+    predicate, and so is everything where statistics tell what is selective.
     """
     owners = np.array(numbers, np.int64)
     special = np.full(owners.size, statistics is not None)
@@ -70,8 +70,13 @@ def _ranked(
     patterns = Patterns()
     if len(contained):
         held = data.tobytes()
-        texts = [held[begin:end].decode() for begin, end in contained[:, :2].tolist()]
-        packed.low[contained[:, 2]] = patterns.contained(texts)
+        texts = [held[begin:end] for begin, end in contained[:, :2].tolist()]
+        fits = contained[:, 3].tolist()
+        parts = [text for text, whole in zip(texts, fits, strict=True) if not whole]
+        wholes = [text for text, whole in zip(texts, fits, strict=True) if whole]
+        tests, is_whole = contained[:, 2], contained[:, 3] > 0
+        packed.low[tests[~is_whole]] = patterns.contained(parts)
+        packed.low[tests[is_whole]] = patterns.fitted(wholes)
     none = np.zeros(0, np.int64)
     return Coordinates(
         packed._replace(slot=narrow(packed.slot, slots)),

@@ -10,7 +10,7 @@ first bytes are and by where it lies.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -45,6 +45,7 @@ from tidings.matching.fresh_kernels import (
     texts_of_test,
 )
 from tidings.matching.kernels import (
+    ANY_CHARACTER,
     BOOLEAN_IS,
     EXISTS,
     INTEGER,
@@ -52,6 +53,7 @@ from tidings.matching.kernels import (
     NUMBER_IN,
     NUMBER_NOT,
     REAL,
+    TEXT,
     TEXT_AMONG,
     TEXT_BETWEEN,
     TEXT_CONTAINS,
@@ -77,6 +79,8 @@ from tidings.matching.ranking import (
     BY_TRUTH,
 )
 
+Array = np.ndarray[Any, Any]
+
 # How much there is of each thing.
 (
     FILTERS, TESTS, NUMBERS, EQUAL, BOUNDS, MEMBERS, CONTAINED, BYTES, SIZES,
@@ -91,13 +95,33 @@ OPEN_REST: Final = 1 << 62
 SHORT: Final = 3  # bytes that a run to file under has
 
 
+class Taken(NamedTuple):
+    """What tests have taken so far: constants, what is to be contained, and the bytes of texts."""
+
+    numbers: Array
+    equal: Array
+    bounds: Array
+    contained: Array  # where each begins and ends, in which test, and whether it is a pattern
+    data: Array
+    used: Array  # how much of each thing
+
+
+class InOrder(NamedTuple):
+    """Constants that are taken: the number of each, slot by slot, and the first of each number."""
+
+    number: Array
+    begins: Array  # of each slot, and where the last ends
+    firsts: Array
+
+
 @njit(cache=True, nogil=True)
 def look_through(context, owners, special, straight, turned):
     """Mark who is special, of others the slots that they need; how much there is of each thing.
 
-    Special is who asks Python or has a pattern, or is marked as that already.
+    Special is who asks Python, or is marked as that already.
     """
     records = longs_at(context, HELD_RECORDS)
+    texts = bytes_at(context, HELD_TEXTS)
     held = longs_at(context, HELD_OWNERS)
     sizes = np.zeros(SIZES, np.int64)
     for i in range(owners.size):
@@ -107,10 +131,6 @@ def look_through(context, owners, special, straight, turned):
         for _ in range(count):
             if records[record + RECORD_FLAGS] & ASKS:
                 special[i] = True
-            for j in range(records[record + RECORD_TESTS]):
-                test = record + RECORD_HEAD + TEST_WIDTH * j
-                if records[test] >> RAW_KIND == TEXT_LIKE:
-                    special[i] = True
             record += records[record + RECORD_LENGTH]
         if special[i]:
             continue
@@ -119,17 +139,56 @@ def look_through(context, owners, special, straight, turned):
         for _ in range(count):
             for j in range(records[record + RECORD_TESTS]):
                 test = record + RECORD_HEAD + TEST_WIDTH * j
-                measure(records, record, test, sizes)
-                slots = turned if records[test] >> RAW_KIND == TEXT_SUFFIX else straight
-                slots[records[test] & RAW_SLOT] = True
+                slot = records[test] & RAW_SLOT
+                kind = records[test] >> RAW_KIND
+                needed, _, _ = literal_of(records, texts, test)
+                measure(records, record, test, kind, sizes)
+                if needed:
+                    measure(records, record, test, needed, sizes)
+                if kind == TEXT_SUFFIX or needed == TEXT_SUFFIX:
+                    turned[slot] = True
+                if kind != TEXT_SUFFIX:
+                    straight[slot] = True
             record += records[record + RECORD_LENGTH]
     return sizes
 
 
 @njit(cache=True, nogil=True)
-def measure(records, record, test, sizes):
-    """Count what a test takes."""
-    kind = records[test] >> RAW_KIND
+def literal_of(records, texts, test):
+    """What a test with a pattern needs at least: the kind of another test, and from where to where.
+
+    The kind is 0 if there is none. Nothing can be filed under a pattern, but under a literal in it:
+    what it begins or ends with if that is not short, or else the longest.
+    """
+    kind, first, last = np.int64(0), np.int64(0), np.int64(0)
+    if records[test] >> RAW_KIND != TEXT_LIKE or records[test] & RAW_NEGATED:
+        return kind, first, last
+    begin, end = records[test + 1], records[test + 2]
+    at = begin
+    while at < end:
+        start = at
+        while at < end and texts[at] < ANY_CHARACTER:
+            at += 1
+        if at - start > last - first:
+            kind, first, last = np.int64(TEXT_CONTAINS), start, at
+        if at == start:
+            at += 1
+    ahead = begin
+    while ahead < end and texts[ahead] < ANY_CHARACTER:
+        ahead += 1
+    behind = end
+    while behind > begin and texts[behind - 1] < ANY_CHARACTER:
+        behind -= 1
+    if kind and ahead - begin >= min(last - first, SHORT):
+        return np.int64(TEXT_PREFIX), begin, ahead
+    if kind and end - behind >= min(last - first, SHORT):
+        return np.int64(TEXT_SUFFIX), behind, end
+    return kind, first, last
+
+
+@njit(cache=True, nogil=True)
+def measure(records, record, test, kind, sizes):
+    """Count what a test of a kind takes."""
     sizes[TESTS] += 1
     if kind == NUMBER_IN or kind == NUMBER_NOT:  # noqa: SIM109
         sizes[NUMBERS] += 2
@@ -141,7 +200,7 @@ def measure(records, record, test, sizes):
     elif kind == TEXT_AMONG:
         sizes[EQUAL] += records[test + 2]
         sizes[MEMBERS] += records[test + 2]
-    elif kind == TEXT_CONTAINS:
+    elif kind == TEXT_CONTAINS or kind == TEXT_LIKE:  # noqa: SIM109
         sizes[CONTAINED] += 1
     elif kind != EXISTS and kind != BOOLEAN_IS:
         sizes[BOUNDS] += 2
@@ -156,207 +215,240 @@ def rank_held(context, owners, straight, turned, slot_count, sizes):
     """The tests of owners, none of them special, and their constants.
 
     `straight` and `turned` give the slots of texts as they are and turned round. Owners are told by
-    their places. At last what is to be contained, and in which tests: where it begins and ends.
+    their places. At last what is to be contained or to be fitted.
     """
-    filter_owner = np.empty(sizes[FILTERS], np.int32)
-    filter_size = np.empty(sizes[FILTERS], np.int32)
-    shapes = np.empty(sizes[TESTS], np.uint16)
-    test_slot = np.empty(sizes[TESTS], np.int32)
-    low, high = np.empty(sizes[TESTS], np.int32), np.empty(sizes[TESTS], np.int32)
-    members = np.empty(sizes[MEMBERS], np.int32)
-    taken_numbers = np.empty((sizes[NUMBERS], TAKEN_WIDTH), np.int64)
-    taken_equal = np.empty((sizes[EQUAL], TAKEN_WIDTH), np.int64)
-    taken_bounds = np.empty((sizes[BOUNDS], TAKEN_WIDTH), np.int64)
-    contained = np.empty((sizes[CONTAINED], 3), np.int64)
-    data = np.empty(sizes[BYTES], np.uint8)
+    packed = Packed(
+        np.empty(sizes[FILTERS], np.int32),
+        np.empty(sizes[FILTERS], np.int32),
+        np.empty(sizes[TESTS], np.uint16),
+        np.empty(sizes[TESTS], np.int32),
+        np.zeros(sizes[TESTS], np.int32),
+        np.zeros(sizes[TESTS], np.int32),
+        np.empty(sizes[MEMBERS], np.int32),
+    )
+    taken = Taken(
+        np.empty((sizes[NUMBERS], TAKEN_WIDTH), np.int64),
+        np.empty((sizes[EQUAL], TAKEN_WIDTH), np.int64),
+        np.empty((sizes[BOUNDS], TAKEN_WIDTH), np.int64),
+        np.empty((sizes[CONTAINED], 4), np.int64),
+        np.empty(sizes[BYTES], np.uint8),
+        np.zeros(SIZES, np.int64),
+    )
     records = longs_at(context, HELD_RECORDS)
     texts = bytes_at(context, HELD_TEXTS)
     held = longs_at(context, HELD_OWNERS)
-    used = np.zeros(SIZES, np.int64)
+    used = taken.used
     for i in range(owners.size):
         record = held[OWNER_WIDTH * owners[i] + OWNER_RECORD]
         for _ in range(held[OWNER_WIDTH * owners[i] + OWNER_RECORDS]):
-            filter_owner[used[FILTERS]] = i
-            filter_size[used[FILTERS]] = records[record + RECORD_TESTS]
+            packed.owners[used[FILTERS]] = i
+            packed.sizes[used[FILTERS]] = records[record + RECORD_TESTS]
             used[FILTERS] += 1
             for j in range(records[record + RECORD_TESTS]):
                 test = record + RECORD_HEAD + TEST_WIDTH * j
-                word = records[test]
-                kind = word >> RAW_KIND
-                at = used[TESTS]
-                used[TESTS] = at + 1
-                slot = (turned if kind == TEXT_SUFFIX else straight)[word & RAW_SLOT]
-                test_slot[at] = slot
-                low[at] = high[at] = 0
-                if kind == EXISTS:
-                    way, exact = BY_PRESENCE, word >> RAW_TYPES & 15 == 15
-                elif kind == BOOLEAN_IS:
-                    way, exact = BY_TRUTH, True
-                    low[at] = high[at] = records[test + 1]
-                elif kind == TEXT_CONTAINS:
-                    begin = put_text(texts, records, test + 1, used, data)
-                    contained[used[CONTAINED]] = begin, used[BYTES], at
-                    used[CONTAINED] += 1
-                    way, exact = BY_GRAM, used[BYTES] - begin <= SHORT
-                elif kind == NUMBER_AMONG or kind == TEXT_AMONG:  # noqa: SIM109
-                    low[at], high[at] = used[MEMBERS], records[test + 2]
-                    first = record + records[test + 1]
-                    for place in range(first, first + 2 * records[test + 2], 2):
-                        if kind == NUMBER_AMONG:
-                            number = take_number(records, place, 0, slot, used, taken_numbers)
-                        else:
-                            number = take_equal(
-                                texts, records, place, slot, used, data, taken_equal
-                            )
-                        members[used[MEMBERS]] = number
-                        used[MEMBERS] += 1
-                    way, exact = BY_TEXTS, True
-                    if kind == NUMBER_AMONG:
-                        way, exact = BY_NUMBERS, word >> RAW_TYPES & 15 == INTEGER | REAL
-                elif kind == TEXT_IS or kind == TEXT_NOT:  # noqa: SIM109
-                    low[at] = take_equal(texts, records, test + 1, slot, used, data, taken_equal)
-                    way, exact = BY_TEXT, True
-                    if kind == TEXT_NOT:
-                        way, exact = BY_PRESENCE, False
-                elif kind == NUMBER_IN or kind == NUMBER_NOT:  # noqa: SIM109
-                    way, low[at], high[at] = take_range(records, test, slot, used, taken_numbers)
-                    exact = word >> RAW_TYPES & 15 == INTEGER | REAL
-                    if way == BY_ORDER:
-                        exact = exact and (low[at] == OPEN or high[at] == OPEN)
-                    if kind == NUMBER_NOT:
-                        way, exact = BY_PRESENCE, False
-                elif kind == TEXT_BETWEEN:
-                    low[at], high[at] = take_bounds(
-                        texts, records, test, slot, used, data, taken_bounds
-                    )
-                    way, exact = BY_ORDER, low[at] == OPEN or high[at] == OPEN
-                else:
-                    low[at], high[at] = take_prefix(
-                        texts, records, test, slot, used, data, taken_bounds
-                    )
-                    way, exact = BY_PREFIX, True
-                if kind == TEXT_PREFIX or kind == TEXT_SUFFIX:  # noqa: SIM109
-                    kind = np.int64(TEXT_BETWEEN)
-                shapes[at] = fold_shape(
-                    kind, word >> RAW_TYPES & 15, way, word & RAW_NEGATED != 0, exact, False
-                )
+                kind = records[test] >> RAW_KIND
+                slot = (turned if kind == TEXT_SUFFIX else straight)[records[test] & RAW_SLOT]
+                take_test(records, texts, record, test, slot, packed, taken)
+                needed, first, last = literal_of(records, texts, test)
+                if needed:
+                    packed.sizes[used[FILTERS] - 1] += 1
+                    slot = (turned if needed == TEXT_SUFFIX else straight)[records[test] & RAW_SLOT]
+                    take_literal(texts, first, last, needed, slot, packed, taken)
             record += records[record + RECORD_LENGTH]
-    numbers = in_order(taken_numbers[: used[NUMBERS]], data, slot_count, True)
-    equal = in_order(taken_equal[: used[EQUAL]], data, slot_count, False)
-    bounds = in_order(taken_bounds[: used[BOUNDS]], data, slot_count, False)
-    locate(shapes, test_slot, low, high, members, numbers, equal, bounds)
-    highs, lows = distinct_numbers(taken_numbers, numbers)
-    equal_places, equal_data = distinct_texts(taken_equal, equal, data)
-    bound_places, bound_data = distinct_texts(taken_bounds, bounds, data)
+    numbers = in_order(taken.numbers[: used[NUMBERS]], taken.data, slot_count, True)
+    equal = in_order(taken.equal[: used[EQUAL]], taken.data, slot_count, False)
+    bounds = in_order(taken.bounds[: used[BOUNDS]], taken.data, slot_count, False)
+    locate(packed, numbers, equal, bounds)
     return (
-        Packed(filter_owner, filter_size, shapes, test_slot, low, high, members),
-        Numbers(highs, lows, numbers[1]),
-        Texts(equal_places, equal_data, equal[1]),
-        Texts(bound_places, bound_data, bounds[1]),
-        contained,
-        data,
+        packed,
+        distinct_numbers(taken.numbers, numbers),
+        distinct_texts(taken.equal, equal, taken.data),
+        distinct_texts(taken.bounds, bounds, taken.data),
+        taken.contained,
+        taken.data,
     )
 
 
 @njit(cache=True, nogil=True)
-def put_text(texts, records, place, used, data):
-    """Copy the text that a place tells of; where it begins."""
+def take_test(records, texts, record, test, slot, packed, taken):
+    """Take the constants of a test, and put down its shape and for now which they are."""
+    word = records[test]
+    kind = word >> RAW_KIND
+    types = word >> RAW_TYPES & 15
+    used, low, high = taken.used, packed.low, packed.high
+    at = used[TESTS]
+    numeric = types == INTEGER | REAL  # and not one of them
+    if kind == EXISTS:
+        way, exact = BY_PRESENCE, types == 15
+    elif kind == BOOLEAN_IS:
+        way, exact = BY_TRUTH, True
+        low[at] = high[at] = records[test + 1]
+    elif kind == TEXT_CONTAINS:
+        way, exact = BY_GRAM, take_pattern(texts, records[test + 1], records[test + 2], 0, taken)
+    elif kind == TEXT_LIKE:
+        take_pattern(texts, records[test + 1], records[test + 2], 1, taken)
+        way, exact = BY_PRESENCE, False
+    elif kind == NUMBER_AMONG or kind == TEXT_AMONG:  # noqa: SIM109
+        way, exact = (BY_NUMBERS, numeric) if kind == NUMBER_AMONG else (BY_TEXTS, True)
+        low[at], high[at] = used[MEMBERS], records[test + 2]
+        first = record + records[test + 1]
+        for place in range(first, first + 2 * records[test + 2], 2):
+            if kind == NUMBER_AMONG:
+                number = take_number(records, place, 0, slot, taken)
+            else:
+                number = take_equal(texts, records, place, slot, taken)
+            packed.members[used[MEMBERS]] = number
+            used[MEMBERS] += 1
+    elif kind == TEXT_IS or kind == TEXT_NOT:  # noqa: SIM109
+        way, exact = (BY_TEXT, True) if kind == TEXT_IS else (BY_PRESENCE, False)
+        low[at] = take_equal(texts, records, test + 1, slot, taken)
+    elif kind == NUMBER_IN or kind == NUMBER_NOT:  # noqa: SIM109
+        way, low[at], high[at] = take_range(records, test, slot, taken)
+        exact = numeric and (way == BY_NUMBER or low[at] == OPEN or high[at] == OPEN)
+        if kind == NUMBER_NOT:
+            way, exact = BY_PRESENCE, False
+    elif kind == TEXT_BETWEEN:
+        low[at], high[at] = take_bounds(texts, records, test, slot, taken)
+        way, exact = BY_ORDER, low[at] == OPEN or high[at] == OPEN
+    else:  # a prefix or a suffix
+        low[at], high[at] = take_prefix(
+            texts, records[test + 1], records[test + 2], kind, slot, taken
+        )
+        way, exact = BY_PREFIX, True
+        kind = np.int64(TEXT_BETWEEN)
+    negated = word & RAW_NEGATED != 0
+    packed.shapes[at] = fold_shape(kind, types, way, negated, exact, False)
+    packed.slot[at] = slot
+    used[TESTS] = at + 1
+
+
+@njit(cache=True, nogil=True)
+def take_literal(texts, first, last, kind, slot, packed, taken):
+    """Take what a pattern needs at least as a test that is added to its own."""
+    at = taken.used[TESTS]
+    if kind == TEXT_CONTAINS:
+        exact = take_pattern(texts, first, last, 0, taken)
+        packed.shapes[at] = fold_shape(TEXT_CONTAINS, TEXT, BY_GRAM, False, exact, True)
+    else:
+        packed.low[at], packed.high[at] = take_prefix(texts, first, last, kind, slot, taken)
+        packed.shapes[at] = fold_shape(TEXT_BETWEEN, TEXT, BY_PREFIX, False, True, True)
+    packed.slot[at] = slot
+    taken.used[TESTS] = at + 1
+
+
+@njit(cache=True, nogil=True)
+def take_pattern(texts, first, last, whole, taken):
+    """Take what the test at hand has to contain or, if `whole`, to fit; whether that is short."""
+    used = taken.used
     begin = used[BYTES]
+    copy(texts, first, last - first, taken.data, begin)
+    used[BYTES] = begin + last - first
+    taken.contained[used[CONTAINED]] = begin, used[BYTES], used[TESTS], whole
+    used[CONTAINED] += 1
+    return last - first <= SHORT
+
+
+@njit(cache=True, nogil=True)
+def put_text(texts, records, place, taken):
+    """Copy the text that a place tells of; where it begins."""
+    begin = taken.used[BYTES]
     size = records[place + 1] - records[place]
-    copy(texts, records[place], size, data, begin)
-    used[BYTES] = begin + size
+    copy(texts, records[place], size, taken.data, begin)
+    taken.used[BYTES] = begin + size
     return begin
 
 
 @njit(cache=True, nogil=True)
-def take_number(records, place, more, slot, used, taken):
+def take_number(records, place, more, slot, taken):
     """Take a number, with something added to its rest; its own number."""
-    number = used[NUMBERS]
-    used[NUMBERS] = number + 1
-    taken[number, TAKEN_SLOT] = slot
-    taken[number, TAKEN_KEY] = number_key(double_of(np.uint64(records[place])))
-    taken[number, TAKEN_FIRST] = records[place + 1] + more
-    taken[number, TAKEN_LAST] = records[place]  # the double itself
+    number = taken.used[NUMBERS]
+    taken.used[NUMBERS] = number + 1
+    constant = taken.numbers[number]
+    constant[TAKEN_SLOT] = slot
+    constant[TAKEN_KEY] = number_key(double_of(np.uint64(records[place])))
+    constant[TAKEN_FIRST] = records[place + 1] + more
+    constant[TAKEN_LAST] = records[place]  # the double itself
     return number
 
 
 @njit(cache=True, nogil=True)
-def take_range(records, test, slot, used, taken):
+def take_range(records, test, slot, taken):
     """Take the ends of a range of numbers: how to file it, and its ends.
 
     Rests are whole, so what is behind a number begins with the next rest; here it is said of the
     number itself, which has no rest then, as most have none.
     """
     if records[test + 1] == records[test + 3] and records[test + 2] == records[test + 4]:
-        end = 2 * take_number(records, test + 1, 0, slot, used, taken)
+        end = 2 * take_number(records, test + 1, 0, slot, taken)
         return BY_NUMBER, end, end
     low = high = OPEN
     if records[test + 2] != -OPEN_REST:
         past = np.int64(records[test + 2] > 0)
-        low = 2 * take_number(records, test + 1, -past, slot, used, taken) + past
+        low = 2 * take_number(records, test + 1, -past, slot, taken) + past
     if records[test + 4] != OPEN_REST:
         past = np.int64(records[test + 4] < 0)
-        high = 2 * take_number(records, test + 3, past, slot, used, taken) + past
+        high = 2 * take_number(records, test + 3, past, slot, taken) + past
     return BY_ORDER, low, high
 
 
 @njit(cache=True, nogil=True)
-def take_text(begin, end, slot, data, number, taken):
-    """Take a text that lies in the data."""
-    taken[number, TAKEN_SLOT] = slot
-    taken[number, TAKEN_KEY] = first_bytes(data, begin, end)
-    taken[number, TAKEN_FIRST] = begin
-    taken[number, TAKEN_LAST] = end
+def take_text(begin, slot, taken, constant):
+    """Take a text, the last one in the data."""
+    end = taken.used[BYTES]
+    constant[TAKEN_SLOT] = slot
+    constant[TAKEN_KEY] = first_bytes(taken.data, begin, end)
+    constant[TAKEN_FIRST] = begin
+    constant[TAKEN_LAST] = end
 
 
 @njit(cache=True, nogil=True)
-def take_equal(texts, records, place, slot, used, data, taken):
+def take_equal(texts, records, place, slot, taken):
     """Take a text for equality; its number."""
-    begin = put_text(texts, records, place, used, data)
-    number = used[EQUAL]
-    used[EQUAL] = number + 1
-    take_text(begin, used[BYTES], slot, data, number, taken)
+    number = taken.used[EQUAL]
+    taken.used[EQUAL] = number + 1
+    take_text(put_text(texts, records, place, taken), slot, taken, taken.equal[number])
     return number
 
 
 @njit(cache=True, nogil=True)
-def take_bound(begin, slot, used, data, taken):
+def take_bound(begin, slot, taken):
     """Take a text in order, the last one in the data; its number."""
-    number = used[BOUNDS]
-    used[BOUNDS] = number + 1
-    take_text(begin, used[BYTES], slot, data, number, taken)
+    number = taken.used[BOUNDS]
+    taken.used[BOUNDS] = number + 1
+    take_text(begin, slot, taken, taken.bounds[number])
     return number
 
 
 @njit(cache=True, nogil=True)
-def take_bounds(texts, records, test, slot, used, data, taken):
+def take_bounds(texts, records, test, slot, taken):
     """Take the ends of a range of texts."""
     word = records[test]
     low = high = OPEN
     if word & RAW_OPEN_LOW == 0:
-        begin = put_text(texts, records, test + 1, used, data)
-        low = 2 * take_bound(begin, slot, used, data, taken) + (word & RAW_PAST_LOW != 0)
+        begin = put_text(texts, records, test + 1, taken)
+        low = 2 * take_bound(begin, slot, taken) + (word & RAW_PAST_LOW != 0)
     if word & RAW_OPEN_HIGH == 0:
-        begin = put_text(texts, records, test + 3, used, data)
-        high = 2 * take_bound(begin, slot, used, data, taken) + (word & RAW_PAST_HIGH != 0)
+        begin = put_text(texts, records, test + 3, taken)
+        high = 2 * take_bound(begin, slot, taken) + (word & RAW_PAST_HIGH != 0)
     return low, high
 
 
 @njit(cache=True, nogil=True)
-def take_prefix(texts, records, test, slot, used, data, taken):
+def take_prefix(texts, first, last, kind, slot, taken):
     """Take a prefix, or a suffix turned round, as the range of texts that begin with it."""
-    if records[test] >> RAW_KIND == TEXT_SUFFIX:
-        begin = used[BYTES]
-        turn_round(texts, records[test + 1], records[test + 2], data, begin)
-        used[BYTES] += records[test + 2] - records[test + 1]
+    used = taken.used
+    begin = used[BYTES]
+    if kind == TEXT_SUFFIX:
+        turn_round(texts, first, last, taken.data, begin)
     else:
-        begin = put_text(texts, records, test + 1, used, data)
+        copy(texts, first, last - first, taken.data, begin)
+    used[BYTES] = begin + last - first
     end = used[BYTES]
-    low = 2 * take_bound(begin, slot, used, data, taken)
-    used[BYTES] = put_following(data, begin, end)
+    low = 2 * take_bound(begin, slot, taken)
+    used[BYTES] = put_following(taken.data, begin, end)
     if used[BYTES] == end:
         return low, OPEN
-    return low, 2 * take_bound(end, slot, used, data, taken) + 1
+    return low, 2 * take_bound(end, slot, taken) + 1
 
 
 @njit(cache=True, nogil=True)
@@ -398,10 +490,7 @@ def put_character(data, at, code):
 
 @njit(cache=True, nogil=True)
 def in_order(taken, data, slot_count, numeric):
-    """The numbers of constants across all slots, where those of each begin, and one of each.
-
-    In order within a slot, none twice.
-    """
+    """Constants in order, slot by slot, none twice."""
     begins = np.zeros(slot_count + 1, np.int64)
     for i in range(len(taken)):
         begins[taken[i, TAKEN_SLOT] + 1] += 1
@@ -427,7 +516,7 @@ def in_order(taken, data, slot_count, numeric):
                 count += 1
             number[order[at]] = count - 1
     begins[slot_count] = count
-    return number, begins, firsts[:count]
+    return InOrder(number, begins, firsts[:count].copy())
 
 
 @njit(cache=True, nogil=True)
@@ -465,50 +554,53 @@ def sort_constants(order, spare, taken, data, numeric):
 
 
 @njit(cache=True, nogil=True)
-def locate(shapes, slots, lows, highs, members, numbers, equal, bounds):
+def locate(packed, numbers, equal, bounds):
     """Give the tests the places of their constants."""
-    for i in range(shapes.size):
-        kind = shapes[i] & 15
+    lows, highs, members = packed.low, packed.high, packed.members
+    for i in range(packed.shapes.size):
+        kind = packed.shapes[i] & 15
+        slot = packed.slot[i]
         if kind == NUMBER_IN or kind == NUMBER_NOT:  # noqa: SIM109
-            lows[i], highs[i] = located(lows[i], highs[i], slots[i], numbers[0], numbers[1])
+            lows[i], highs[i] = located(lows[i], highs[i], slot, numbers)
         elif kind == TEXT_BETWEEN:
-            lows[i], highs[i] = located(lows[i], highs[i], slots[i], bounds[0], bounds[1])
+            lows[i], highs[i] = located(lows[i], highs[i], slot, bounds)
         elif kind == TEXT_IS or kind == TEXT_NOT:  # noqa: SIM109
-            lows[i] = highs[i] = equal[0][lows[i]]
+            lows[i] = highs[i] = equal.number[lows[i]]
         elif kind == TEXT_AMONG:
             for at in range(lows[i], lows[i] + highs[i]):
-                members[at] = equal[0][members[at]]
+                members[at] = equal.number[members[at]]
         elif kind == NUMBER_AMONG:
             for at in range(lows[i], lows[i] + highs[i]):
-                members[at] = 2 * (numbers[0][members[at]] - numbers[1][slots[i]]) + 1
+                members[at] = 2 * (numbers.number[members[at]] - numbers.begins[slot]) + 1
 
 
 @njit(cache=True, nogil=True)
-def located(low, high, slot, number, begins):
+def located(low, high, slot, constants):
     """The ends of a range by the places of its constants."""
-    first, last = np.int64(0), 2 * (begins[slot + 1] - begins[slot])
+    begin = constants.begins[slot]
+    first, last = np.int64(0), 2 * (constants.begins[slot + 1] - begin)
     if low != OPEN:
-        first = 2 * (number[low >> 1] - begins[slot]) + 1 + (low & 1)
+        first = 2 * (constants.number[low >> 1] - begin) + 1 + (low & 1)
     if high != OPEN:
-        last = 2 * (number[high >> 1] - begins[slot]) + 1 - (high & 1)
+        last = 2 * (constants.number[high >> 1] - begin) + 1 - (high & 1)
     return first, last
 
 
 @njit(cache=True, nogil=True)
 def distinct_numbers(taken, ordered):
     """The numbers in their order: the doubles that are next to them, and what is left."""
-    firsts = ordered[2]
+    firsts = ordered.firsts
     highs, lows = np.empty(firsts.size), np.empty(firsts.size, np.int64)
     for i in range(firsts.size):
         highs[i] = double_of(np.uint64(taken[firsts[i], TAKEN_LAST]))
         lows[i] = taken[firsts[i], TAKEN_FIRST]
-    return highs, lows
+    return Numbers(highs, lows, ordered.begins)
 
 
 @njit(cache=True, nogil=True)
 def distinct_texts(taken, ordered, data):
-    """The texts in their order: where each begins and the last ends, and their bytes."""
-    firsts = ordered[2]
+    """The texts in their order."""
+    firsts = ordered.firsts
     places = np.empty(firsts.size + 1, np.int64)
     size = np.int64(0)
     for i in range(firsts.size):
@@ -518,4 +610,4 @@ def distinct_texts(taken, ordered, data):
     out = np.empty(size, np.uint8)
     for i in range(firsts.size):
         copy(data, taken[firsts[i], TAKEN_FIRST], places[i + 1] - places[i], out, places[i])
-    return places, out
+    return Texts(places, out, ordered.begins)

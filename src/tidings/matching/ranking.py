@@ -34,6 +34,7 @@ from tidings.matching.constants import (
     TakenBounds,
     TakenNumbers,
     TakenTexts,
+    like_bytes,
 )
 
 if TYPE_CHECKING:
@@ -396,13 +397,15 @@ class _Read:
     def _contained(self, at: Array, texts: list[str], patterns: Patterns) -> None:
         tests = self.tests
         tests.kind[at] = k.TEXT_CONTAINS
-        tests.low[at] = patterns.contained(texts)
+        encoded = [text.encode() for text in texts]
+        tests.low[at] = patterns.contained(encoded)
         # A run of up to three bytes is a test already; of more it is only a part.
-        short = {text: len(text.encode()) <= 3 for text in set(texts)}
-        self._file(at, BY_GRAM, exact=np.fromiter(map(short.__getitem__, texts), bool, at.size))
+        sizes = np.fromiter(map(len, encoded), np.int64, at.size)
+        self._file(at, BY_GRAM, exact=sizes <= 3)
 
     def _fitting(self, at: Array, texts: list[str], patterns: Patterns) -> None:
-        numbers = patterns.like(texts)
+        made = {text: like_bytes(text) for text in set(texts)}
+        numbers = patterns.fitted([made[text] for text in texts])
         self._question(at[numbers < 0], "like")
         at, numbers = at[numbers >= 0], numbers[numbers >= 0]
         self.tests.kind[at] = k.TEXT_LIKE
