@@ -27,6 +27,7 @@ from tidings.matching.documents import match_documents
 from tidings.matching.fresh import NOTHING, Fresh
 from tidings.matching.fresh_ranking import rank_fresh
 from tidings.matching.questions import Check
+from tidings.matching.ranking import Slots
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
@@ -256,8 +257,13 @@ class Table:
     def _all(self) -> Segment:
         """All subscriptions as one segment."""
         if self._changing:
-            return Segment.growing(self._predicates, self._statistics)
+            return self._growing(self._predicates)
         return self._segment(self._predicates)
+
+    def _growing(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
+        """Subscriptions as a segment that can grow; what is needed for that is compiled now."""
+        rank_fresh(Fresh(), [], [], Slots())
+        return Segment.growing(subscriptions, self._statistics)
 
     def _all_compiled(self) -> list[Segment]:
         """The segments, and what is fresh as one more, kept until something changes."""
@@ -336,7 +342,7 @@ class Table:
                 predicate = None if removed else self._predicates.get(id)
                 if predicate is not None:  # or it was removed just now
                     held.setdefault(id, predicate)
-        return Segment.growing(held, self._statistics)
+        return self._growing(held)
 
     def wait(self) -> None:
         """Wait until nothing is being compiled."""
