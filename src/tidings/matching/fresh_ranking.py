@@ -56,7 +56,8 @@ def _ranked(
     fresh: Fresh, owners: Array, straight: Array, turned: Array, slots: Slots, sizes: Array
 ) -> Coordinates:
     """The filters of those that the kernels can rank."""
-    folded = {derived: name for name, derived in fresh.folded.items()}
+    # Taken at once, since others may add to it meanwhile.
+    folded = {derived: name for name, derived in list(fresh.folded.items())}
     slot_of = np.full((2, straight.size), -1, np.int64)
     for slot in np.flatnonzero(straight | turned).tolist():
         name = fresh.name_of(slot)
