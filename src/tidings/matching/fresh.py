@@ -32,7 +32,9 @@ from tidings.matching.segment import ids_at
 Array = np.ndarray[Any, Any]
 
 LEAST: Final = 256  # subscriptions that there is room for at first
-GROWTH: Final = 4  # what there is room for then, in times of what is held; memory is taken with use
+# What there is room for then, in times of what is held, and at most where more is wanted; memory is
+# taken with use.
+GROWTH, MOST_GROWTH = 4, 128
 USUAL: Final = 128  # bytes that the filters of one take in MessagePack
 LINE: Final = 64  # bytes
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
@@ -48,8 +50,14 @@ _ENCODE: Final = msgspec.msgpack.Encoder().encode
 class Fresh:
     """Subscriptions with ids, each with a number by which the kernels know it."""
 
-    def __init__(self, held: Array | None = None, size: int = 0, filters: int = 0) -> None:
-        """With room for some times what is held, something of that size and so many filters."""
+    def __init__(
+        self, room: Array | None = None, size: int = 0, filters: int = 0, wanted: int = 0
+    ) -> None:
+        """With room for so much of each thing, something of that size and so many filters.
+
+        So many subscriptions are wanted here in the end.
+        """
+        self.wanted = wanted
         self.predicates: list[Predicate] = []
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
@@ -60,7 +68,7 @@ class Fresh:
         self.questions = Questions()
         self._arrays = {
             name: _zeros(length, np.dtype(np.uint8 if name == fk.HELD_TEXTS else np.int64))
-            for name, length in _lengths(NONE if held is None else held, size, filters).items()
+            for name, length in _lengths(NONE if room is None else room, size, filters).items()
         }
         self.used = self._arrays[fk.HELD_USED]
         self.used[fk.USED_SLOTS] = 1  # which is always present
@@ -210,7 +218,11 @@ class Fresh:
         held = np.zeros(fk.USED, np.int64)
         fk.measure_held(self.context, leave, held)
         held[fk.USED_OWNERS] += len(waits)
-        other = Fresh(held, size, filters)
+        # As much for each as those held take on average; of few that tells nothing.
+        times = self.wanted // max(int(held[fk.USED_OWNERS]), LEAST)
+        room = held * min(max(times, GROWTH), MOST_GROWTH)
+        room[fk.USED_SLOTS] = GROWTH * held[fk.USED_SLOTS]  # attributes are mostly the same
+        other = Fresh(room, size, filters, self.wanted)
         questions = np.full(len(self.questions), -1, np.int64)
         fk.hold_others(other.context, self.context, leave, questions)
         other.questions = self.questions.kept(questions)
@@ -272,14 +284,13 @@ def _is_writable(constraint: Constraint) -> bool:
     return True
 
 
-def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
-    """The lengths of arrays with room for some times what is held, and for something more."""
-    several = GROWTH * held
+def _lengths(room: Array, size: int, filters: int) -> dict[int, int]:
+    """The lengths of arrays with room for so much of each thing, and for something more."""
     size += LEAST * USUAL
-    owners = int(several[fk.USED_OWNERS]) + LEAST
-    slots = int(several[fk.USED_SLOTS]) + size // 8 + 2
+    owners = int(room[fk.USED_OWNERS]) + LEAST
+    slots = int(room[fk.USED_SLOTS]) + size // 8 + 2
     many, few = (int(fk.block_length(size)) for size in (fk.MANY_SLOTS, fk.FEW_SLOTS))
-    held_filters = int(several[fk.USED_BLOCKS])
+    held_filters = int(room[fk.USED_BLOCKS])
     whole_blocks = held_filters // fk.BLOCK_HELD + 2 * filters + 8
     first_blocks = 2 * (held_filters // fk.MOST_LISTED)  # two of a slot that had a full list
     items = 4 * held_filters + fk.MOST_LISTED * (filters + 4) + fk.LEAST_LISTED * slots
@@ -288,13 +299,13 @@ def _lengths(held: Array, size: int, filters: int) -> dict[int, int]:
         fk.HELD_NAMES: _power(2 * slots),
         fk.HELD_SLOTS: fk.SLOT_WIDTH * slots,
         fk.HELD_CUTS: fk.CUTS * slots,
-        fk.HELD_RECORDS: int(several[fk.USED_RECORDS]) + 4 * size + 64,
-        fk.HELD_NODES: fk.NODE_WIDTH * (_chains(owners) + int(several[fk.USED_NODES]) + size),
+        fk.HELD_RECORDS: int(room[fk.USED_RECORDS]) + 4 * size + 64,
+        fk.HELD_NODES: fk.NODE_WIDTH * (_chains(owners) + int(room[fk.USED_NODES]) + size),
         fk.HELD_KEYS: fk.KEY_BITS // 64,
         fk.HELD_LISTS: fk.ITEM_WIDTH * items,
         fk.HELD_BLOCKS: many * (whole_blocks + 2 * fk.SOME_SLOTS) + few * first_blocks,
         fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
-        fk.HELD_TEXTS: int(several[fk.USED_TEXTS]) + 2 * size + 64,
+        fk.HELD_TEXTS: int(room[fk.USED_TEXTS]) + 2 * size + 64,
         fk.HELD_IDS: owners,
         fk.HELD_PRESENT: slots // 64 + 1,
     }

@@ -105,7 +105,7 @@ class Table:
         self._compiled: tuple[Fresh, int, Segment] | None = None  # what was fresh, for a batch
         self._parts = Parts((), Fresh())
         if given:
-            self._parts = Parts.of(self._all(), Fresh())
+            self._parts = Parts.of(self._all(), self._nothing_fresh())
         self._local = _Local()
 
     # Subscriptions
@@ -260,6 +260,10 @@ class Table:
             return self._growing(self._predicates)
         return self._segment(self._predicates)
 
+    def _nothing_fresh(self) -> Fresh:
+        """An index with room in the end for what will be fresh until it is compiled."""
+        return Fresh(wanted=2 * _due(len(self._predicates)))
+
     def _growing(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
         """Subscriptions as a segment that can grow; what is needed for that is compiled now."""
         rank_fresh(Fresh(), [], [], Slots())
@@ -280,7 +284,7 @@ class Table:
         if fresh.changes < self._next_look or self._compiling is not None:
             return
         self._next_look = fresh.changes + SELDOM
-        due = FRESH * max(isqrt(max(map(len, segments), default=0) // SMALL), 1)
+        due = _due(max(map(len, segments), default=0))
         if segments and segments[0].coordinates is None:
             due *= ANEW
         if len(fresh.numbers) < max(due, self._least):
@@ -356,7 +360,7 @@ class Table:
             self.wait()
             with self._lock:
                 if self._compiling is None:  # none has begun since
-                    self._parts = Parts.of(self._all(), Fresh())
+                    self._parts = Parts.of(self._all(), self._nothing_fresh())
                     self._next_look = 0
                     return
 
@@ -390,7 +394,7 @@ class Table:
         """
         table = cls()
         segment, table._predicates = read_table(path, verify)
-        table._parts = Parts.of(segment, Fresh())
+        table._parts = Parts.of(segment, table._nothing_fresh())
         return table
 
     def _is_one_segment(self) -> bool:
@@ -534,6 +538,11 @@ class _Local(threading.local):
 
     def __init__(self) -> None:
         self.reader: _Reader | None = None
+
+
+def _due(compiled: int) -> int:
+    """How many have to be fresh to be compiled into so many."""
+    return FRESH * max(isqrt(compiled // SMALL), 1)
 
 
 def _predicate(given: Predicate | str) -> Predicate:
