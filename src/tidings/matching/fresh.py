@@ -62,7 +62,7 @@ class Fresh:
         self.numbers: dict[Id, int] = {}  # of those that are not removed
         self.folded: dict[str, str] = {}
         self.changes = 0
-        self.replaced = 0  # how often something was replaced
+        self.replaced = 0  # grows whenever something is, or may have been, replaced
         self.replacing = False  # something at this moment
         self.waiting: list[bytes] = []  # the last predicates, which are to be filed
         self.questions = Questions()

@@ -321,6 +321,7 @@ class Table:
             for id in self._changed:
                 new.remove(id)
             self._file()
+            self._parts.fresh.wanted = 2 * _due(len(new))
             left = self._parts.fresh.without(frozen.keys() - changed - self._changed)
             self._parts = Parts.of(new, left)
             self._compiling = None
