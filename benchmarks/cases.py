@@ -25,8 +25,8 @@ from benchmarks import rules
 from benchmarks.measure import Measurement, measure
 from tidings import Predicate, parse
 from tidings.matching.contract import Id, Matcher
-from tidings.matching.counting import Counting
 from tidings.matching.matchers import MATCHERS
+from tidings.matching.rivals.counting import Counting
 from tidings.matching.table import Table
 from tidings.matching.workload import WORKLOADS, Record
 
@@ -58,7 +58,7 @@ class Load(NamedTuple):
         return self._replace(pairs=self.pairs[:count])
 
 
-class Wish(NamedTuple):
+class Options(NamedTuple):
     """What was asked for on the command line."""
 
     subscriptions: int
@@ -73,24 +73,24 @@ class Wish(NamedTuple):
 # Input
 
 
-def generate(name: str, wish: Wish) -> Load:
+def generate(name: str, options: Options) -> Load:
     """Make a workload, and let the garbage collector forget it."""
     if name == "stock-quotes":
-        load = stock_quotes(wish)
+        load = stock_quotes(options)
     else:
-        workload = WORKLOADS[name](seed=wish.seed)
+        workload = WORKLOADS[name](seed=options.seed)
         load = Load(
             name,
-            list(workload.subscriptions(0, wish.subscriptions)),
-            workload.events(0, wish.events),
-            workload.event_table(0, wish.batch),
+            list(workload.subscriptions(0, options.subscriptions)),
+            workload.events(0, options.events),
+            workload.event_table(0, options.batch),
         )
     gc.collect()
     gc.freeze()
     return load
 
 
-def stock_quotes(wish: Wish) -> Load:
+def stock_quotes(options: Options) -> Load:
     """Real quotes and the subscriptions of PADRES: 10,000 at most."""
     operators = {"eq": "=", ">": ">", "<": "<"}
     predicates = []
@@ -102,13 +102,13 @@ def stock_quotes(wish: Wish) -> Load:
     raw = lzma.decompress((STOCKS / "stockquotes.jsonl.xz").read_bytes())
     quotes = pa.json.read_json(io.BytesIO(raw))
     quotes = quotes.select([name for name in quotes.column_names if name != "date"])
-    step = max(1, quotes.num_rows // max(wish.batch, wish.events))
+    step = max(1, quotes.num_rows // max(options.batch, options.events))
     quotes = quotes.take(list(range(0, quotes.num_rows, step)))
-    events = quotes.slice(0, wish.events).to_pylist()
+    events = quotes.slice(0, options.events).to_pylist()
     for predicate in predicates:
         _ = predicate.filters
-    pairs = list(enumerate(predicates))[: wish.subscriptions]
-    return Load("stock-quotes", pairs, events, quotes.slice(0, wish.batch).combine_chunks())
+    pairs = list(enumerate(predicates))[: options.subscriptions]
+    return Load("stock-quotes", pairs, events, quotes.slice(0, options.batch).combine_chunks())
 
 
 # One matcher
@@ -187,17 +187,17 @@ def timed(
         gc.enable()
 
 
-def timed_building(name: str, pairs: Pairs, wish: Wish) -> tuple[Matcher, list[float]]:
+def timed_building(name: str, pairs: Pairs, options: Options) -> tuple[Matcher, list[float]]:
     """Build an index, several times unless that takes long."""
     seconds: list[float] = []
     while True:
         gc.collect()
         gc.disable()
         start = time.perf_counter()
-        matcher = build(name, pairs, wish.rounds)
+        matcher = build(name, pairs, options.rounds)
         seconds.append(time.perf_counter() - start)
         gc.enable()
-        if len(seconds) >= wish.repeats or sum(seconds) > BUILDING_S:
+        if len(seconds) >= options.repeats or sum(seconds) > BUILDING_S:
             return matcher, seconds
         del matcher
 
@@ -222,14 +222,14 @@ def rows_in_time(table: Table, batch: pa.Table) -> int:
     return max(int(some.num_rows), int(batch.num_rows * min(1.0, BATCH_S / seconds)))
 
 
-def measured(name: str, load: Load, wish: Wish, command: str) -> Line:
+def measured(name: str, load: Load, options: Options, command: str) -> Line:
     """One matcher under one workload."""
-    warm_up(name, load, wish.rounds)
-    matcher, building = timed_building(name, load.pairs, wish)
+    warm_up(name, load, options.rounds)
+    matcher, building = timed_building(name, load.pairs, options)
     check(matcher, load)
     gc.collect()
     gc.freeze()
-    single = timed("single", match_events(matcher, load.events), len(load.events), wish.repeats)
+    single = timed("single", match_events(matcher, load.events), len(load.events), options.repeats)
     events = load.events[: single.operations]
     matches = sum(len(matcher.match(event)) for event in events) / len(events)
     # A small batch costs more a row than a large one; slow matchers do not get far beyond it.
@@ -240,7 +240,7 @@ def measured(name: str, load: Load, wish: Wish, command: str) -> Line:
         least = min(rows, 4)
     batch = load.batch.slice(0, rows)
     joined = timed(
-        "batch", lambda n: in_one_thread(matcher, batch.slice(0, n)), rows, wish.repeats, least
+        "batch", lambda n: in_one_thread(matcher, batch.slice(0, n)), rows, options.repeats, least
     )
     stats = matcher.stats()
     line: Line = {
@@ -263,26 +263,26 @@ def measured(name: str, load: Load, wish: Wish, command: str) -> Line:
         "subscriptions_per_s": round(stats.subscriptions / min(building)),
         "bytes_per_constraint": round(stats.bytes_per_constraint, 1),
         "bytes_per_subscription": round(stats.bytes / max(stats.subscriptions, 1), 1),
-        "repeats": wish.repeats,
-        "seed": wish.seed,
+        "repeats": options.repeats,
+        "seed": options.seed,
         "command": command,
     }
     if name == "counting":
-        line["rounds"] = wish.rounds
+        line["rounds"] = options.rounds
     if isinstance(matcher, Table) and joined.operations == rows:
         table = matcher
         two = timed(
             "two",
             lambda n: table.match_batch(batch.slice(0, n), threads=2),
             rows,
-            wish.repeats,
+            options.repeats,
             rows,
         )
         line["us_per_event_batch_2_threads"] = round(two.best_us, 3)
     return line
 
 
-def one_by_one(load: Load, wish: Wish) -> Iterator[Line]:
+def one_by_one(load: Load, options: Options) -> Iterator[Line]:
     """What Python packages take for the same, from some rules and scaled up."""
     pairs = load.pairs[:RULES]
     predicates = [predicate for _, predicate in pairs]
@@ -301,7 +301,7 @@ def one_by_one(load: Load, wish: Wish) -> Iterator[Line]:
             for event in events[:count]:
                 run(event)
 
-        found = timed(name, ask, len(events), wish.repeats)
+        found = timed(name, ask, len(events), options.repeats)
         scale = len(load.pairs) / len(pairs)
         yield {
             "matcher": name,
@@ -319,12 +319,12 @@ def one_by_one(load: Load, wish: Wish) -> Iterator[Line]:
 # Updates
 
 
-def under_updates(load: Load, wish: Wish, command: str) -> Line:
+def under_updates(load: Load, options: Options, command: str) -> Line:
     """Matching while another thread adds the next and removes the oldest, beside matching alone.
 
     That is measured before and after, since a machine may change its pace meanwhile.
     """
-    coming = load.pairs[-kept_back(len(load.pairs), wish.seconds) :]
+    coming = load.pairs[-kept_back(len(load.pairs), options.seconds) :]
     held = load.pairs[: -len(coming)]
     ids: list[Id] = [id for id, _ in held]
     predicates = [predicate for _, predicate in held]
@@ -337,7 +337,7 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
     still, table = Table(held), Table(held, changing=True)
     check(table, load._replace(pairs=held))
     match_for(still, load.events, REPEAT_S / 4)
-    before = match_for(still, load.events, wish.seconds / 2)
+    before = match_for(still, load.events, options.seconds / 2)
     match_for(table, load.events, REPEAT_S / 4)
     stop = threading.Event()
     done = 0
@@ -360,21 +360,21 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
 
     thread = threading.Thread(target=update)
     thread.start()
-    busy = match_for(table, load.events, wish.seconds)
+    busy = match_for(table, load.events, options.seconds)
     stop.set()
     thread.join()
     left = list(zip(ids, predicates, strict=True))[done // 2 :]
     check(table, load._replace(pairs=left))  # type: ignore[arg-type]
     table.wait()
     check(table, load._replace(pairs=left))  # type: ignore[arg-type]
-    alone = sorted(before + match_for(still, load.events, wish.seconds / 2))
+    alone = sorted(before + match_for(still, load.events, options.seconds / 2))
     return {
         "matcher": "table",
         "workload": load.name,
         "subscriptions": len(held),
         "case": "updates",
-        "seconds": wish.seconds,
-        "updates_per_s": round(done / wish.seconds),
+        "seconds": options.seconds,
+        "updates_per_s": round(done / options.seconds),
         "events": len(busy),
         "us_per_event_alone": round(statistics.mean(alone) * 1e6, 3),
         "us_per_event": round(statistics.mean(busy) * 1e6, 3),
@@ -385,7 +385,7 @@ def under_updates(load: Load, wish: Wish, command: str) -> Line:
         "us_99_percent": round(busy[len(busy) * 99 // 100] * 1e6, 3),
         "us_longest_alone": round(alone[-1] * 1e6, 1),
         "us_longest": round(busy[-1] * 1e6, 1),
-        "seed": wish.seed,
+        "seed": options.seed,
         "command": command,
     }
 

@@ -28,7 +28,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow.json
 
-from benchmarks.measure import options
+from benchmarks.measure import command_line
 from tidings import Table, parse
 from tidings.language.dialects import DIALECTS
 
@@ -52,7 +52,7 @@ FAR: Final = -122.42916360922355  # a longitude that a rule asks for
 
 def main() -> None:
     """Measure, and print a line for each family."""
-    parser, command = options("benchmarks.dialects", str(__doc__).splitlines()[0])
+    parser, command = command_line("benchmarks.dialects", str(__doc__).splitlines()[0])
     parser.add_argument("--events", type=int, default=200_000, help="events of the file")
     arguments = parser.parse_args()
     if not RULES.exists():

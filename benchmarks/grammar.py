@@ -11,7 +11,7 @@ import random
 from lark import Lark
 
 from benchmarks.language import predicates_of_three
-from benchmarks.measure import measure, options, report
+from benchmarks.measure import command_line, measure, report
 from tidings import parse
 from tidings.language.expression import constraints
 
@@ -34,7 +34,7 @@ NUMBER: /[+-]?[0-9]+(\.[0-9]+)?/
 
 def main() -> None:
     """Read the same texts both ways."""
-    parser, command = options("benchmarks.grammar", str(__doc__).splitlines()[0])
+    parser, command = command_line("benchmarks.grammar", str(__doc__).splitlines()[0])
     arguments = parser.parse_args()
     texts = predicates_of_three(5_000, random.Random(arguments.seed))
     lark = Lark(GRAMMAR, parser="lalr")

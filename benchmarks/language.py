@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import cycle, islice
 from typing import Any
 
-from benchmarks.measure import Measurement, measure, options, report
+from benchmarks.measure import Measurement, command_line, measure, report
 from tidings import Event, Predicate, parse, union
 from tidings.language.constraint import Constraint
 from tidings.language.filter import Filter, normalise
@@ -182,7 +182,7 @@ def reducing(random_: random.Random, repeats: int) -> list[Measurement]:
 
 def main() -> None:
     """Run all cases and print them."""
-    parser, command = options("benchmarks.language", str(__doc__).splitlines()[0])
+    parser, command = command_line("benchmarks.language", str(__doc__).splitlines()[0])
     arguments = parser.parse_args()
     random_ = random.Random(arguments.seed)
     measurements = [

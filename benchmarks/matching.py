@@ -25,14 +25,14 @@ from typing import Final
 from benchmarks.cases import (
     STOCKS,
     Line,
-    Wish,
+    Options,
     generate,
     kept_back,
     measured,
     one_by_one,
     under_updates,
 )
-from benchmarks.measure import options
+from benchmarks.measure import command_line
 from benchmarks.paper import beside_paper, show_paper
 from benchmarks.tables import show_growth, show_matchers, show_updates
 from tidings.matching.matchers import MATCHERS
@@ -46,7 +46,7 @@ LESS: Final = {"mixed": 100_000}  # of which an event finds a fifth
 
 def arguments_of(module: str) -> tuple[argparse.Namespace, str]:
     """What was asked for, and the command that asks for it again."""
-    parser, command = options(module, str(__doc__).splitlines()[0])
+    parser, command = command_line(module, str(__doc__).splitlines()[0])
     known = [*WORKLOADS, "stock-quotes"]
     parser.add_argument("--workload", choices=known, help="one workload; without, all")
     parser.add_argument("--matcher", choices=[*MATCHERS], help="one matcher; without, all")
@@ -64,7 +64,7 @@ def arguments_of(module: str) -> tuple[argparse.Namespace, str]:
 def main() -> None:
     """Measure what was asked for, and print it."""
     arguments, command = arguments_of("benchmarks.matching")
-    wish = Wish(*(getattr(arguments, field) for field in Wish._fields))
+    options = Options(*(getattr(arguments, field) for field in Options._fields))
     as_json: bool = arguments.json
 
     def said(line: Line) -> Line:
@@ -74,25 +74,26 @@ def main() -> None:
 
     names = names_of(arguments.workload)
     if arguments.paper:
-        lines = [said(line) for line in beside_paper(wish, command)]
+        lines = [said(line) for line in beside_paper(options, command)]
         if not as_json:
             show_paper(lines)
     elif arguments.growth:
-        growth = {name: measure_growth(name, wish, command, said) for name in names}
+        growth = {name: measure_growth(name, options, command, said) for name in names}
         if not as_json:
             show_growth(growth)
     elif arguments.updates:
-        more = wish._replace(
-            subscriptions=wish.subscriptions + kept_back(2 * wish.subscriptions, wish.seconds)
+        more = options._replace(
+            subscriptions=options.subscriptions
+            + kept_back(2 * options.subscriptions, options.seconds)
         )
         lines = []
         for name in names:
-            lines.append(said(under_updates(generate(name, more), wish, command)))
+            lines.append(said(under_updates(generate(name, more), options, command)))
             gc.unfreeze()
         if not as_json:
             show_updates(lines)
     else:
-        measure_all(arguments, wish, command, said)
+        measure_all(arguments, options, command, said)
     if not as_json:
         print(f"Python {platform.python_version()}, {platform.machine()}; again with: {command}")
 
@@ -107,31 +108,33 @@ def names_of(asked: str | None) -> list[str]:
 
 
 def measure_all(
-    arguments: argparse.Namespace, wish: Wish, command: str, said: Callable[[Line], Line]
+    arguments: argparse.Namespace, options: Options, command: str, said: Callable[[Line], Line]
 ) -> None:
     """Matchers under workloads: one, some or all."""
     matchers = [arguments.matcher] if arguments.matcher else [*MATCHERS]
     for name in names_of(arguments.workload):
-        load = generate(name, wish)
+        load = generate(name, options)
         lines = []
         for matcher in matchers:
             limited = matcher in SLOW and arguments.matcher is None
             part = load.first(SLOW_LIMIT) if limited else load
-            lines.append(said(measured(matcher, part, wish, command)))
+            lines.append(said(measured(matcher, part, options, command)))
         if arguments.matcher is None:
-            lines += [said(line | {"command": command}) for line in one_by_one(load, wish)]
+            lines += [said(line | {"command": command}) for line in one_by_one(load, options)]
         if not arguments.json:
             show_matchers(load, lines)
         del load
         gc.unfreeze()
 
 
-def measure_growth(name: str, wish: Wish, command: str, said: Callable[[Line], Line]) -> list[Line]:
+def measure_growth(
+    name: str, options: Options, command: str, said: Callable[[Line], Line]
+) -> list[Line]:
     """The table with more and more subscriptions."""
-    most = min(wish.subscriptions, LESS.get(name, wish.subscriptions))
-    load = generate(name, wish._replace(subscriptions=most))
+    most = min(options.subscriptions, LESS.get(name, options.subscriptions))
+    load = generate(name, options._replace(subscriptions=most))
     sizes = [*(size for size in GROWTH if size < len(load.pairs)), len(load.pairs)]
-    lines = [said(measured("table", load.first(size), wish, command)) for size in sizes]
+    lines = [said(measured("table", load.first(size), options, command)) for size in sizes]
     del load
     gc.unfreeze()
     return lines

@@ -66,7 +66,7 @@ def measure(
     return Measurement(case, operations, tuple(seconds), facts)
 
 
-def options(module: str, description: str) -> tuple[argparse.ArgumentParser, str]:
+def command_line(module: str, description: str) -> tuple[argparse.ArgumentParser, str]:
     """The arguments that all benchmarks share, and the command that repeats this run."""
     parser = argparse.ArgumentParser(prog=f"python -m {module}", description=description)
     parser.add_argument("--json", action="store_true", help="one JSON line a measurement")

@@ -57,7 +57,7 @@ def events(start: int, count: int, subscriptions: int, wanted: int) -> Iterator[
         yield {"topic": topic, "price": n % 90 + 10, "site": "Oslo", "n": n, "text": "x" * 64}
 
 
-def wishes(subscriptions: int) -> list[str]:
+def predicates(subscriptions: int) -> list[str]:
     """What one client asks for."""
     return [f"topic = 't{n}' and price > {n % 10}" for n in range(topics(subscriptions))]
 
@@ -117,7 +117,7 @@ async def subscribe_tidings(options: dict[str, Any], came: Any) -> Any:
         connectors.append(connect(options["url"], window=8_192))
         net = await connectors[-1].__aenter__()
         made = []
-        texts = wishes(options["subscriptions"])
+        texts = predicates(options["subscriptions"])
         for start in range(0, len(texts), 1_000):
             some = (net.subscribe(text, wait=False) for text in texts[start : start + 1_000])
             made += await asyncio.gather(*some)
@@ -139,7 +139,7 @@ async def subscribe_nats(options: dict[str, Any], came: Any) -> Any:
 
     from tidings import Table, parse
 
-    texts = wishes(options["subscriptions"])
+    texts = predicates(options["subscriptions"])
     clients = []
     decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
     for client in range(options["clients"]):

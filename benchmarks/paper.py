@@ -12,7 +12,7 @@ from benchmarks.cases import (
     SAMPLE,
     Line,
     Load,
-    Wish,
+    Options,
     build,
     check,
     generate,
@@ -22,8 +22,8 @@ from benchmarks.cases import (
 )
 from benchmarks.measure import Measurement
 from benchmarks.tables import number, show
-from tidings.matching.counting import Counting
 from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.rivals.counting import Counting
 from tidings.matching.workload import ForwardingWorkload
 
 # As the paper has them: a table of 5 million constraints, a computer of 950 MHz.
@@ -34,25 +34,27 @@ PAPER_INTERFACES: Final = 20
 PAPER_ROUNDS: Final = (0, 1, 5, 10, 20, 50, 100)  # Fig. 11
 
 
-def beside_paper(wish: Wish, command: str) -> Iterator[Line]:
+def beside_paper(options: Options, command: str) -> Iterator[Line]:
     """The headline figures of paper F (F9), by its algorithm and by ours on this computer."""
-    load = generate("forwarding", wish)
+    load = generate("forwarding", options)
     for name in ("counting", "table"):
-        line = measured(name, load, wish._replace(rounds=0), command)
+        line = measured(name, load, options._replace(rounds=0), command)
         yield line | {"case": "one filter an interface"}
-    yield from by_rounds(load, wish, command)
+    yield from by_rounds(load, options, command)
     gc.unfreeze()
-    yield from twenty_interfaces(wish, command)
+    yield from twenty_interfaces(options, command)
 
 
-def by_rounds(load: Load, wish: Wish, command: str) -> Iterator[Line]:
+def by_rounds(load: Load, options: Options, command: str) -> Iterator[Line]:
     """Fig. 11: what the rounds of the selectivity table exclude, and gain."""
     most = Counting(load.pairs, max(PAPER_ROUNDS))
     for rounds in PAPER_ROUNDS:
         counting = most.with_rounds(rounds)
         excluded = statistics.mean(counting.excluded(event) for event in load.events[:100])
         check(counting, load)
-        found = timed("rounds", match_events(counting, load.events), len(load.events), wish.repeats)
+        found = timed(
+            "rounds", match_events(counting, load.events), len(load.events), options.repeats
+        )
         yield {
             "matcher": "counting",
             "workload": "forwarding",
@@ -68,14 +70,14 @@ def by_rounds(load: Load, wish: Wish, command: str) -> Iterator[Line]:
         }
 
 
-def twenty_interfaces(wish: Wish, command: str) -> Iterator[Line]:
+def twenty_interfaces(options: Options, command: str) -> Iterator[Line]:
     """The same filters behind 20 interfaces: who is matched once is not asked again."""
-    each = max(1, wish.subscriptions // PAPER_INTERFACES)
+    each = max(1, options.subscriptions // PAPER_INTERFACES)
     workload = ForwardingWorkload(
-        interfaces=PAPER_INTERFACES, filters=(each, each + 1), seed=wish.seed
+        interfaces=PAPER_INTERFACES, filters=(each, each + 1), seed=options.seed
     )
     pairs = list(workload.subscriptions())
-    events = workload.events(0, wish.events)
+    events = workload.events(0, options.events)
     gc.collect()
     gc.freeze()
     line: Line = {
@@ -84,18 +86,18 @@ def twenty_interfaces(wish: Wish, command: str) -> Iterator[Line]:
         "subscriptions": each * PAPER_INTERFACES,
         "command": command,
     }
-    counting = build("counting", pairs, wish.rounds)
+    counting = build("counting", pairs, options.rounds)
     answers = [sorted(counting.match(event), key=str) for event in events[:SAMPLE]]
     for event, found in zip(events, answers, strict=False):
         assert set(found) == {id for id, predicate in pairs if predicate.matches(event)}
-    single = timed("counting", match_events(counting, events), len(events), wish.repeats)
+    single = timed("counting", match_events(counting, events), len(events), options.repeats)
     yield line | _times("counting", single)
     start = time.perf_counter()
     table = ForwardingTable(pairs)
     line["build_s"] = round(time.perf_counter() - start, 4)
     for event, found in zip(events, answers, strict=False):
         assert sorted(table.forward(event), key=str) == found
-    batch = workload.event_table(0, wish.batch)
+    batch = workload.event_table(0, options.batch)
     first = table.forward_batch(batch.slice(0, SAMPLE)).column("event").to_pylist()
     counts = [len(found) for found in answers[: batch.num_rows]]
     assert [first.count(row) for row in range(len(counts))] == counts
@@ -104,10 +106,10 @@ def twenty_interfaces(wish: Wish, command: str) -> Iterator[Line]:
         for event in events[:count]:
             table.forward(event)
 
-    single = timed("ours", forward, len(events), wish.repeats)
+    single = timed("ours", forward, len(events), options.repeats)
     rows = batch.num_rows
     joined = timed(
-        "batch", lambda n: table.forward_batch(batch.slice(0, n)), rows, wish.repeats, rows
+        "batch", lambda n: table.forward_batch(batch.slice(0, n)), rows, options.repeats, rows
     )
     stats = table.stats()
     line["constraints"] = stats.constraints

@@ -18,11 +18,11 @@ from random import Random
 from typing import Any
 
 from tidings.overlay.topologies import topology
-from tidings.routing.content import ContentRouter
+from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import MILLISECOND, SECOND, Publish, Subscribe, Timing
-from tidings.routing.topology import Topologies
+from tidings.routing.source_trees.content import ContentRouter
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import draw_event, draw_wish
+from tidings.sim.load import draw_event, draw_want
 from tidings.sim.network import Network
 from tidings.sim.oracle import Oracle, Truth
 
@@ -50,9 +50,9 @@ def build(nodes: int, seed: int, timing: Timing) -> tuple[Network, Oracle, Ledge
         network.add_link(graph.names[one], graph.names[other], weight, delay)
     for number, name in enumerate(graph.names):
         network.start(name)
-        wish = draw_wish(chance)
-        oracle.subscribe(f"s{number}", name, wish)
-        network.tell(name, Subscribe(f"s{number}", str(wish)))
+        want = draw_want(chance)
+        oracle.subscribe(f"s{number}", name, want)
+        network.tell(name, Subscribe(f"s{number}", str(want)))
     return network, oracle, ledger, chance
 
 

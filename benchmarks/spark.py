@@ -40,7 +40,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from benchmarks.measure import options
+from benchmarks.measure import command_line
 from tidings import Table
 from tidings.matching.workload import WORKLOADS
 from tidings.spark import compile, match, session
@@ -64,7 +64,7 @@ SAMPLE: Final = 2_000  # events whose answers are compared
 
 def main() -> None:
     """Measure what was asked for, and print it."""
-    parser, command = options("benchmarks.spark", str(__doc__).splitlines()[0])
+    parser, command = command_line("benchmarks.spark", str(__doc__).splitlines()[0])
     parser.set_defaults(repeats=3)
     parser.add_argument("--case", choices=["rules", "forwarding"], help="one case; without, both")
     parser.add_argument("--rules", type=int, default=10_000)
@@ -72,23 +72,23 @@ def main() -> None:
     parser.add_argument("--subscriptions", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--memory", default="4g", help="of the driver's JVM")
-    wish = parser.parse_args()
+    options = parser.parse_args()
     lines: list[Line] = []
 
     def said(line: Line) -> None:
         line = {**line, "seconds": round(line["seconds"], 3)}
         if "events" in line:
             line["events_per_s"] = round(line["events"] / line["seconds"], 1)
-        lines.append({**line, "seed": wish.seed, "command": command})
-        print(json.dumps(lines[-1]) if wish.json else shown(line), flush=True)
+        lines.append({**line, "seed": options.seed, "command": command})
+        print(json.dumps(lines[-1]) if options.json else shown(line), flush=True)
 
     folder = Path(tempfile.mkdtemp(prefix="tidings-benchmark-"))
     try:
-        if wish.case in (None, "rules"):
+        if options.case in (None, "rules"):
             for case in (ANY_SORT, *WATCHING):
-                measure_rules(case, wish, folder, said)
-        if wish.case in (None, "forwarding"):
-            measure_forwarding(wish, folder, said)
+                measure_rules(case, options, folder, said)
+        if options.case in (None, "forwarding"):
+            measure_forwarding(options, folder, said)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -99,9 +99,9 @@ def shown(line: Line) -> str:
     return f"{line['case']:15} {line['way']:14} {line['seconds']:9.2f} s {rate}  {rest}"
 
 
-def started(master: str, wish: argparse.Namespace) -> SparkSession:
+def started(master: str, options: argparse.Namespace) -> SparkSession:
     """A session on a master, warm: JVM, workers and kernels have done something."""
-    spark = session(master, **{"spark.driver.memory": wish.memory})
+    spark = session(master, **{"spark.driver.memory": options.memory})
     held = spark.createDataFrame([(1, "x = 1")], "subscription long, predicate string")
     small = spark.range(100).withColumnRenamed("id", "x")
     for output in get_args(Output):
@@ -123,41 +123,41 @@ def timed(rows: DataFrame, repeats: int) -> float:
 
 
 def measure_rules(
-    case: str, wish: argparse.Namespace, folder: Path, said: Callable[[Line], None]
+    case: str, options: argparse.Namespace, folder: Path, said: Callable[[Line], None]
 ) -> None:
     """Ours beside what people do today."""
-    rules = rules_table(case, wish.rules, wish.seed)
+    rules = rules_table(case, options.rules, options.seed)
     path = str(folder / case)
     Path(path).mkdir()
     step = 125_000
-    for number, start in enumerate(range(0, wish.rule_events, step)):
-        table = rule_events(start, min(start + step, wish.rule_events), wish.seed)
+    for number, start in enumerate(range(0, options.rule_events, step)):
+        table = rule_events(start, min(start + step, options.rule_events), options.seed)
         pq.write_table(table, f"{path}/{number:04}.parquet")
     texts = rule_texts(rules, "{name} = '{value}'", "{name} between {low!r} and {high!r}")
     for master in MASTERS:
-        spark = started(master, wish)
+        spark = started(master, options)
         held = spark.createDataFrame(texts, "subscription long, predicate string")
         frame = spark.createDataFrame(rules)
         events = spark.read.parquet(path)
-        found = compare_rules(spark, rules, texts, held, frame, wish.seed)
+        found = compare_rules(spark, rules, texts, held, frame, options.seed)
         compiled = compile(held)
-        facts = {"case": case, "rules": wish.rules, "matches_per_event": found}
+        facts = {"case": case, "rules": options.rules, "matches_per_event": found}
         ways: list[tuple[str, int, DataFrame]] = [
-            (f"ours {output}", wish.rule_events, match(events, compiled, output=output))
+            (f"ours {output}", options.rule_events, match(events, compiled, output=output))
             for output in get_args(Output)
         ]
-        few = [spark.createDataFrame(rule_events(0, n, wish.seed)).repartition(2) for n in FEW]
+        few = [spark.createDataFrame(rule_events(0, n, options.seed)).repartition(2) for n in FEW]
         ways.append(("join", FEW[0], joined(few[0].cache(), frame)))
         ways.append(("python udf", FEW[1], asked(few[1].cache(), rules)))
         for way, count, rows in ways:
             line = {**facts, "way": way, "master": master, "events": count}
-            said({**line, "seconds": timed(rows, wish.repeats)})
+            said({**line, "seconds": timed(rows, options.repeats)})
         spark.stop()
     table = Table(dict(texts))
-    batch = rule_events(0, min(wish.rule_events, 500_000), wish.seed)
+    batch = rule_events(0, min(options.rule_events, 500_000), options.seed)
     bare(table, batch.slice(0, 1_000))
     line = {**facts, "way": "engine", "master": None, "events": batch.num_rows}
-    said({**line, "seconds": min(bare(table, batch) for _ in range(wish.repeats))})
+    said({**line, "seconds": min(bare(table, batch) for _ in range(options.repeats))})
 
 
 def rules_table(case: str, count: int, seed: int) -> pa.Table:
@@ -292,17 +292,17 @@ def compare_rules(
 
 
 def measure_forwarding(
-    wish: argparse.Namespace, folder: Path, said: Callable[[Line], None]
+    options: argparse.Namespace, folder: Path, said: Callable[[Line], None]
 ) -> None:
     """Ours beside the bare engine, on very many subscriptions."""
-    facts = {"case": "forwarding", "rules": wish.subscriptions}
+    facts = {"case": "forwarding", "rules": options.subscriptions}
     held_path, events_path = str(folder / "subscriptions"), str(folder / "events")
     counts: dict[str, Any] = {}
     table: Table | None = None
     for master in reversed(MASTERS):
-        spark = started(master, wish)
+        spark = started(master, options)
         if not Path(held_path).exists():
-            write_workload(spark, wish, held_path, events_path)
+            write_workload(spark, options, held_path, events_path)
         events = spark.read.parquet(events_path)
         held = spark.read.parquet(held_path)
         cache = folder / f"tables {master}"
@@ -324,24 +324,24 @@ def measure_forwarding(
         ).collect()
         said({**facts, "way": "again", "master": master, "seconds": time.perf_counter() - start})
         table = table or Table.load(compiled.shards[0].path)
-        check_forwarding(spark, table, compiled, wish)
+        check_forwarding(spark, table, compiled, options)
         start = time.perf_counter()
         rows = match(events, compiled, json="event", output="counts").toArrow()
         seconds = time.perf_counter() - start
         total = int(sum(rows.column("events").to_pylist()))
         counts[master] = dict(zip(*(c.to_pylist() for c in rows.columns), strict=True))
-        line = {**facts, "way": "ours counts", "master": master, "events": wish.events}
-        said({**line, "seconds": seconds, "matches_per_event": round(total / wish.events, 1)})
+        line = {**facts, "way": "ours counts", "master": master, "events": options.events}
+        said({**line, "seconds": seconds, "matches_per_event": round(total / options.events, 1)})
         spark.stop()
     assert len({tuple(sorted(found.items())) for found in counts.values()}) == 1
     assert table is not None
-    workload = WORKLOADS["forwarding"](seed=wish.seed)
-    some = min(wish.events, 4 * BATCH)
+    workload = WORKLOADS["forwarding"](seed=options.seed)
+    some = min(options.events, 4 * BATCH)
     bare(table, workload.event_table(0, 1_000))
     seconds = 0.0
     for start_row in range(0, some, BATCH):
         batch = workload.event_table(start_row, min(start_row + BATCH, some))
-        seconds += min(bare(table, batch) for _ in range(wish.repeats))
+        seconds += min(bare(table, batch) for _ in range(options.repeats))
     said({**facts, "way": "engine", "master": None, "events": some, "seconds": seconds})
 
 
@@ -353,10 +353,10 @@ def bare(table: Table, batch: pa.Table) -> float:
 
 
 def check_forwarding(
-    spark: SparkSession, table: Table, compiled: Any, wish: argparse.Namespace
+    spark: SparkSession, table: Table, compiled: Any, options: argparse.Namespace
 ) -> None:
     """Assert that Spark counts on a sample what the engine finds."""
-    workload = WORKLOADS["forwarding"](seed=wish.seed)
+    workload = WORKLOADS["forwarding"](seed=options.seed)
     rows = [(json.dumps(event),) for event in workload.events(0, 200)]
     sample = spark.createDataFrame(rows, "event string")
     found = match(sample, compiled, json="event", output="counts").agg(F.sum("events")).collect()
@@ -364,10 +364,10 @@ def check_forwarding(
 
 
 def write_workload(
-    spark: SparkSession, wish: argparse.Namespace, held_path: str, events_path: str
+    spark: SparkSession, options: argparse.Namespace, held_path: str, events_path: str
 ) -> None:
     """Make subscriptions and events on the executors."""
-    seed, subscriptions, events = wish.seed, wish.subscriptions, wish.events
+    seed, subscriptions, events = options.seed, options.subscriptions, options.events
 
     def make_held(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         workload = WORKLOADS["forwarding"](seed=seed)

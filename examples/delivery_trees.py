@@ -12,7 +12,8 @@ from typing import Any
 from tidings.overlay.graph import Graph
 from tidings.routing.delivery import Delivery, Outcome, deliver, judge
 from tidings.routing.network import Matched, Network, members
-from tidings.routing.schemes import SCHEMES, Scheme
+from tidings.routing.scheme import Scheme
+from tidings.routing.schemes import SCHEMES
 
 PLACES = {  # where nodes are drawn: west to east, north to south, pulled apart where it is crowded
     "NY": (305, 85),

@@ -38,12 +38,12 @@ for _name, _examples in EXAMPLES_BY_PROFILE.items():
 
 def forget_stale_kernels() -> None:
     """Remove what Numba has kept of functions whose own file is older than one they call into."""
-    for source in MATCHING.glob("*_kernels.py"):
+    for source in MATCHING.rglob("*_kernels.py"):
         called = re.findall(
             r"^from tidings\.matching\.(\w*kernels) import", source.read_text(), re.M
         )
         newest = max((MATCHING / f"{name}.py").stat().st_mtime for name in called or ["kernels"])
-        for kept in (MATCHING / "__pycache__").glob(f"{source.stem}.*.nbi"):
+        for kept in (source.parent / "__pycache__").glob(f"{source.stem}.*.nbi"):
             if kept.stat().st_mtime < newest:
                 kept.unlink()
 

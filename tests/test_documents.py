@@ -28,7 +28,8 @@ from typing import NamedTuple
 import pytest
 from _pytest.mark import ParameterSet
 
-ROOT = Path(__file__).parent.parent
+from tests.places import ROOT
+
 EXAMPLES = ROOT / "examples"
 GOLDEN = ROOT / "tests" / "golden"
 TIMEOUT_SECONDS = 300

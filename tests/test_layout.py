@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests.places import ROOT
+
 PACKAGE = ROOT / "src" / "tidings"
 
 # A room imports only from itself and from rooms before it.

@@ -17,13 +17,13 @@ from tidings.language.errors import (
     TranslationError,
 )
 from tidings.language.event import Event
-from tidings.language.predicate import MAX_FILTERS, Predicate, parse, union
-from tidings.language.subscriptions import (
+from tidings.language.files.subscriptions import (
     BadSubscription,
     Subscription,
     SubscriptionFileError,
     read_subscriptions,
 )
+from tidings.language.predicate import MAX_FILTERS, Predicate, parse, union
 
 if TYPE_CHECKING:
     from tidings.live.connect import connect

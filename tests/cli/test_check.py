@@ -177,7 +177,7 @@ def test_bug_is_one_line_unless_debugging(
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr("tidings.language.subscriptions.read_subscriptions", broken)
+    monkeypatch.setattr("tidings.language.files.subscriptions.read_subscriptions", broken)
     assert main(["check", "x.csv"]) == command.BUG
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (

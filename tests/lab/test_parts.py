@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import ROOT
 from tidings.lab.catalogue import EXPERIMENTS
 from tidings.lab.parts import PAPERS, PARTS, Part
 
-ROOT = Path(__file__).parent.parent.parent
 COUNTS = {"F": 9, "U": 8, "S": 29, "M": 7, "L": 7}
 
 every_part = pytest.mark.parametrize("part", PARTS.values(), ids=lambda part: part.id)

@@ -2,14 +2,14 @@
 
 import json
 import re
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from tests.places import ROOT
 from tidings import Event, parse
 
-PAGE = Path(__file__).parents[2] / "docs" / "language.md"
+PAGE = ROOT / "docs" / "language.md"
 
 
 class Line(NamedTuple):

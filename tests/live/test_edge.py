@@ -34,7 +34,7 @@ steps = st.lists(
 
 
 @given(steps, st.integers(1, 4))
-def test_every_wanted_event_is_wished_for_and_matched_exactly(
+def test_every_wanted_event_is_announced_and_matched_exactly(
     actions: list[tuple[str, int, str]], most: int
 ) -> None:
     told: dict[str, str] = {}
@@ -47,7 +47,7 @@ def test_every_wanted_event_is_wished_for_and_matched_exactly(
             told[id] = text
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "MAX_WISHES", most)
+        patch.setattr(module, "MAX_ANNOUNCEMENTS", most)
         edge = Edge(tell, Growing())
         held: dict[int, str] = {}
         settled: dict[int, str] = {}  # what is in force, until another is established
@@ -64,7 +64,7 @@ def test_every_wanted_event_is_wished_for_and_matched_exactly(
                 id = sorted(told)[number % len(told)]
                 for found in edge.established([id]):
                     settled[found] = held[found]
-            assert len(told) == edge.wishes <= 3 * most + 1
+            assert len(told) == edge.announcements <= 3 * most + 1
             for event in EVENTS:
                 wanting = {n for n, text in held.items() if parse(text).matches(event)}
                 assert set(edge.match(event)) == wanting

@@ -131,7 +131,7 @@ def test_replace_neither_loses_nor_repeats_what_matches_both() -> None:
             await subscription.replace("x = 7")
             await ada.publish_all([{"x": 500}, {"x": 7}])
             assert await take(subscription, 1) == [{"x": 7}]
-            assert b.edge.wishes == 1  # the old wishes are given up
+            assert b.edge.announcements == 1  # the old announcements are given up
 
     run(scenario())
 
@@ -399,14 +399,14 @@ def test_publishers_wait_for_a_slow_client_that_chose_to_block() -> None:
     run(scenario())
 
 
-def test_very_many_subscriptions_are_told_as_few_wishes() -> None:
+def test_very_many_subscriptions_are_told_as_few_announcements() -> None:
     async def scenario() -> None:
         async with chain(2) as (a, b), at(a) as ada, at(b) as ben:
             made = await asyncio.gather(
                 *(ben.subscribe(f"topic = 't{n}' and x > 1", wait=False) for n in range(1_500))
             )
             await asyncio.gather(*(one.established() for one in made))
-            assert b.edge.wishes <= 520
+            assert b.edge.announcements <= 520
             for n in (0, 700, 1_499):
                 await ada.publish({"topic": f"t{n}", "x": 1})
                 await ada.publish({"topic": f"t{n}", "x": 2})

@@ -10,7 +10,6 @@ import json
 import lzma
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -22,12 +21,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 
 from tests.language import oracle, strategies
+from tests.places import DATA
 from tidings import Event, EventError, Predicate, parse
 from tidings.language.expression import Expression
 from tidings.matching.contract import Id, Matcher
 from tidings.matching.matchers import MATCHERS
 
-STOCKS = Path(__file__).parents[3] / "shared" / "data" / "padres-stockquotes"
+STOCKS = DATA / "padres-stockquotes"
 # Those that can count the 214 million matches of the whole file.
 FAST = MATCHERS.keys() & {"table"}
 

@@ -114,7 +114,7 @@ def test_tables_of_patterns_ask_nothing_and_are_exact(
 ) -> None:
     predicates = [Predicate(expression) for expression in expressions]
     table = Table(enumerate(predicates))
-    assert [segment.plan.questions for segment in table._parts.segments] == [[]]
+    assert [segment.plan.residuals for segment in table._parts.segments] == [[]]
     expected = [[n for n, p in enumerate(predicates) if p.matches(event)] for event in events]
     assert [sorted(table.match(event)) for event in events] == expected
     lists = [
@@ -143,7 +143,7 @@ def test_values_of_every_type_and_none_at_all() -> None:
     }
     table = Table(subscriptions)
     predicates = {id: parse(text) for id, text in subscriptions.items()}
-    assert table._parts.segments[0].plan.questions == []
+    assert table._parts.segments[0].plan.residuals == []
     events: list[dict[str, Any]] = [
         {}, {"x": None}, {"x": 12}, {"x": 1.5}, {"x": True}, {"x": ""}, {"x": "az"}, {"x": "€😀"},
         {"x": "a1z", "y": 4}, {"x": "a%z", "y": 3}, {"x": ["b", "a", "z"]}, {"x": [7, "a--z"]},
@@ -171,7 +171,7 @@ def test_only_patterns_past_the_bound_are_asked_about(longer: int) -> None:
     constraints = [like("x", pattern), like("x", pattern, negated=True)]
     constraints.append(like("x", "%" + pattern))
     table = Table((n, Predicate(constraint)) for n, constraint in enumerate(constraints))
-    assert len(table._parts.segments[0].plan.questions) == (3 if longer else 1)
+    assert len(table._parts.segments[0].plan.residuals) == (3 if longer else 1)
     text = pattern.replace("%", "-").replace("_", "😀")
     events: list[dict[str, Any]] = [{"x": text}, {"x": text + "a"}, {"x": "-" + text}, {"x": None}]
     assert [sorted(table.match(event)) for event in events] == [[0, 2], [1], [1, 2], [1]]
@@ -188,7 +188,7 @@ def test_statistics_file_patterns_under_their_literals() -> None:
 
 
 def asked_segment() -> tuple[Segment, list[int]]:
-    """Subscriptions with questions, and the questions that were asked, as they are."""
+    """Subscriptions with residuals, and the residuals that were asked, as they are."""
     segment = Segment.of(
         {
             "either": parse("y = 'b' or x matches '^a'"),
@@ -198,22 +198,22 @@ def asked_segment() -> tuple[Segment, list[int]]:
         }
     )
     asked: list[int] = []
-    check = segment.questions.check
+    check = segment.residuals.check
 
-    def noted(question: int) -> Any:
-        asked.append(question)
-        return check(question)
+    def noted(residual: int) -> Any:
+        asked.append(residual)
+        return check(residual)
 
-    segment.questions.check = noted  # type: ignore[method-assign]
+    segment.residuals.check = noted  # type: ignore[method-assign]
     return segment, asked
 
 
-def test_each_question_is_asked_once_and_only_for_what_is_not_found() -> None:
+def test_each_residual_is_asked_once_and_only_for_what_is_not_found() -> None:
     segment, asked = asked_segment()
     assert sorted(segment.match({"x": "aa", "y": "c"})) == ["both", "either", "same"]
     assert len(asked) == len(set(asked)) == 2
     only, asked = Segment.of({1: parse("y = 'b' or x matches '^a'")}), []
-    only.questions.check = asked.append  # type: ignore[method-assign,assignment]
+    only.residuals.check = asked.append  # type: ignore[method-assign,assignment]
     assert only.match({"x": "aa", "y": "b"}) == [1]
     assert asked == []
 
@@ -235,4 +235,4 @@ def test_a_batch_asks_as_little_and_stays_in_the_order_of_rows(
         (2, "either"), (2, "plain"), (3, "both"), (3, "either"),
         (4, "either"), (4, "plain"), (5, "both"), (5, "either"), (5, "same"),
     ]  # fmt: skip
-    assert len(asked) <= 2 * 6  # no question of a row twice, and none where there is no text
+    assert len(asked) <= 2 * 6  # no residual of a row twice, and none where there is no text

@@ -12,8 +12,8 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.expression import Expression
 from tidings.matching.contract import Id
-from tidings.matching.fresh import Fresh
-from tidings.matching.fresh_ranking import rank_fresh
+from tidings.matching.recent import RecentIndex
+from tidings.matching.recent_ranking import rank_recent
 from tidings.matching.segment import Segment
 from tidings.matching.statistics import statistics_of
 from tidings.matching.workload import WORKLOADS
@@ -37,15 +37,15 @@ def satisfied(held: dict[Id, Predicate], event: dict[str, Any]) -> list[Id]:
 
 
 def grow(
-    segment: Segment, gone: set[int], more: dict[Id, Predicate], fresh: bool = False
+    segment: Segment, removed: set[int], more: dict[Id, Predicate], recent: bool = False
 ) -> Segment:
-    """The segment without what has these numbers, and with more, as they are or as fresh ones."""
+    """The segment without what has these numbers, and with more, as they are or as recent ones."""
     marks = segment.removed.copy()
-    marks[[number for number in gone if number < marks.size]] = True
-    if not fresh:
+    marks[[number for number in removed if number < marks.size]] = True
+    if not recent:
         return segment.grown(marks, more)
     assert segment.coordinates is not None
-    held = Fresh()
+    held = RecentIndex()
     for id, predicate in more.items():
         while not held.add(id, predicate):
             held = held.larger(predicate)
@@ -53,26 +53,26 @@ def grow(
         held = held.larger()
     numbers = [held.numbers[id] for id in more]
     slots = segment.coordinates.slots.copy()
-    return segment.joined(marks, list(more), rank_fresh(held, numbers, list(more.values()), slots))
+    return segment.joined(marks, list(more), rank_recent(held, numbers, list(more.values()), slots))
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("recent", [False, True])
 @given(rounds, many_events)
 def test_what_has_grown_is_found_like_what_is_compiled(
-    fresh: bool,
+    recent: bool,
     changes: list[tuple[set[int], list[Expression], int]],
     events: list[dict[str, Any]],
 ) -> None:
     segment = Segment.growing({})
     held: dict[Id, Predicate] = {}
-    for turn, (gone, coming, bound) in enumerate(changes):
+    for turn, (removed, coming, bound) in enumerate(changes):
         more: dict[Id, Predicate] = {
             1_000 * turn + n: Predicate(e, bound) for n, e in enumerate(coming)
         }
-        for number in gone:
+        for number in removed:
             if number < len(segment.ids) and not segment.removed[number]:
                 del held[segment.ids[number]]
-        segment = grow(segment, gone, more, fresh)
+        segment = grow(segment, removed, more, recent)
         held |= more
         assert sorted(segment.held()) == sorted(held)
         assert len(segment) == len(held)
@@ -81,10 +81,10 @@ def test_what_has_grown_is_found_like_what_is_compiled(
         assert found == [satisfied(held, event) for event in events]
 
 
-@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("recent", [False, True])
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_growing_table_of_a_workload_is_as_large_as_one_compiled_anew(
-    name: str, fresh: bool
+    name: str, recent: bool
 ) -> None:
     """And what it keeps to grow is the same too, though most of it has been replaced."""
     workload = WORKLOADS[name](seed=3)
@@ -92,8 +92,8 @@ def test_a_growing_table_of_a_workload_is_as_large_as_one_compiled_anew(
     events = workload.events(0, 40)
     segment = Segment.growing(dict(pairs[:4_000]))
     for begin in range(0, 2_000, 500):
-        gone = set(range(begin, begin + 500))
-        segment = grow(segment, gone, dict(pairs[4_000 + begin : 4_500 + begin]), fresh)
+        removed = set(range(begin, begin + 500))
+        segment = grow(segment, removed, dict(pairs[4_000 + begin : 4_500 + begin]), recent)
     new = Segment.growing(dict(pairs[2_000:]))
     assert [sorted(segment.match(e)) for e in events] == [sorted(new.match(e)) for e in events]
     assert len(segment) == len(new) == 4_000
@@ -130,7 +130,7 @@ RANKS = [
     st.booleans(),
 )
 def test_ranges_stay_the_same_whatever_constants_come_between(
-    tests: list[tuple[str, int]], textual: bool, fresh: bool
+    tests: list[tuple[str, int]], textual: bool, recent: bool
 ) -> None:
     def written(value: int) -> str:
         return f"'{value}'" if textual else str(value)
@@ -139,7 +139,7 @@ def test_ranges_stay_the_same_whatever_constants_come_between(
     held: dict[Id, Predicate] = {}
     for id, (test, low) in enumerate(tests):
         held[id] = parse(test.format(written(low), written(low + 1)))
-        segment = grow(segment, set(), {id: held[id]}, fresh)
+        segment = grow(segment, set(), {id: held[id]}, recent)
     events: list[dict[str, Any]] = [
         {"x": str(value) if textual else value} for value in range(-1, 12)
     ]
@@ -163,7 +163,7 @@ def test_statistics_go_on_to_tell_what_is_selective() -> None:
 
 
 def test_what_nobody_mentions_any_more_is_not_kept_for_ever() -> None:
-    """Constants go at once; attributes, patterns and questions when they are too many."""
+    """Constants go at once; attributes, patterns and residuals when they are too many."""
     segment = Segment.growing({})
     for turn in range(6):
         more: dict[Id, Predicate] = {
@@ -217,7 +217,7 @@ def test_numbers_between_doubles_are_ranked_as_they_are(test: str) -> None:
         0.5,
     ]
     held: dict[Id, Predicate] = {n: parse(test.format(c)) for n, c in enumerate(constants)}
-    segment = grow(Segment.growing({99: parse("x > 7")}), {0}, held, fresh=True)
+    segment = grow(Segment.growing({99: parse("x > 7")}), {0}, held, recent=True)
     for value in [*constants, float(LARGE), 2**63, 2**64, 1.5, float("inf")]:
         event = {"x": value}
         found = [id for id in segment.match(event) if id != 99]
@@ -230,7 +230,7 @@ PREFIXES = ["", "a", "a\x7f", "a\u07ff", "\ud7ff", "\uffff", "b\U0010ffff", "\U0
 @pytest.mark.parametrize("test", ["t prefix '{0}'", "t suffix '{0}'", "t iprefix '{0}'"])
 def test_what_follows_a_prefix_is_the_next_character(test: str) -> None:
     held: dict[Id, Predicate] = {n: parse(test.format(p)) for n, p in enumerate(PREFIXES)}
-    segment = grow(Segment.growing({}), set(), held, fresh=True)
+    segment = grow(Segment.growing({}), set(), held, recent=True)
     for text in PREFIXES:
         for character in ("", "\0", "z", "\ue000", "\U0010ffff"):
             for value in (text + character, character + text):
@@ -256,7 +256,7 @@ PATTERNS = [
 @pytest.mark.parametrize("test", ["t like '{0}'", "not t like '{0}'", "t like '{0}' and x > 1"])
 def test_patterns_are_filed_under_a_literal_in_them(test: str) -> None:
     held: dict[Id, Predicate] = {n: parse(test.format(p)) for n, p in enumerate(PATTERNS)}
-    segment = grow(Segment.growing({}), set(), held, fresh=True)
+    segment = grow(Segment.growing({}), set(), held, recent=True)
     for pattern in PATTERNS:
         for part in ("", "b", "é", "zz", "abc"):
             text = pattern.replace("\\%", "%").replace("%", part).replace("_", "x")

@@ -15,15 +15,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.language import strategies
+from tests.places import ROOT
 from tidings import Predicate, parse
 from tidings.language.expression import And, Expression, Or
 from tidings.matching import storage
-from tidings.matching.fresh import Fresh
+from tidings.matching.recent import RecentIndex
 from tidings.matching.segment import Segment
 from tidings.matching.storage import TableFileError
 from tidings.matching.table import Parts, Table
 
-ROOT = Path(__file__).parent.parent.parent
 MIXED = {"a": "x = 1", 7: "x > 0", "7": "name prefix 'web'", 2**70: "x = 1 and y = 2"}
 
 
@@ -116,7 +116,7 @@ def test_changes_after_loading(tmp_path: Path, ids: list[Any]) -> None:
 def test_a_loaded_table_compiles_in_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidings.matching.table.FRESH", 10)
+    monkeypatch.setattr("tidings.matching.table.RECENT", 10)
     Table((n, f"x = {n % 5}") for n in range(50)).save(tmp_path / "table")
     table = Table.load(tmp_path / "table")
     for n in range(50, 100):
@@ -144,7 +144,7 @@ def test_matching_parses_no_predicate(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table.match({"x": 1}) == ["c"]
 
 
-def test_questions_and_predicates_past_the_bound_survive(tmp_path: Path) -> None:
+def test_residuals_and_predicates_past_the_bound_survive(tmp_path: Path) -> None:
     hard = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(20))
     predicates: dict[str, str | Predicate] = {
         "like": "name like 'a%b_c' and x = 1",
@@ -185,14 +185,14 @@ def test_loaded_arrays_are_what_kernels_are_compiled_for(tmp_path: Path) -> None
     table = Table(MIXED)
     table.save(tmp_path / "table")
     again = Table.load(tmp_path / "table")
-    fresh, loaded = table._parts.segments[0].plan, again._parts.segments[0].plan
+    recent, loaded = table._parts.segments[0].plan, again._parts.segments[0].plan
     for name, array in loaded._asdict().items():
         if isinstance(array, np.ndarray):
             assert type(array) is np.ndarray
             assert array.flags.c_contiguous
             assert array.flags.aligned
             assert not array.flags.writeable
-            assert np.array_equal(array, getattr(fresh, name))
+            assert np.array_equal(array, getattr(recent, name))
 
 
 def saved(folder: Path) -> Path:
@@ -351,7 +351,7 @@ def test_an_empty_table_is_saved(tmp_path: Path) -> None:
 
 def test_a_segment_is_saved_in_its_own_order(tmp_path: Path) -> None:
     table = Table({"a": "x = 1", "b": "x = 2"})
-    table._parts = Parts((Segment.of({"b": parse("x = 2"), "a": parse("x = 1")}),), Fresh())
+    table._parts = Parts((Segment.of({"b": parse("x = 2"), "a": parse("x = 1")}),), RecentIndex())
     table.save(tmp_path / "table")
     loaded = Table.load(tmp_path / "table")
     assert loaded.match({"x": 2}) == ["b"]

@@ -129,7 +129,7 @@ def test_changes_take_effect_at_once(data: st.DataObject) -> None:
 def test_compiling_in_the_background_changes_no_answer(
     monkeypatch: pytest.MonkeyPatch, changing: bool
 ) -> None:
-    monkeypatch.setattr(table_module, "FRESH", 50)
+    monkeypatch.setattr(table_module, "RECENT", 50)
     pairs = ((n, f"x = {n % 10} and y > {n}") for n in range(500))
     table = Table(pairs, changing=changing)
     held = {n: (n % 10, n) for n in range(500)}
@@ -176,7 +176,7 @@ def test_a_changing_table_finds_what_asking_each_predicate_finds(
             held[named(number)] = expression
         elif change == "compile":
             table._compile()
-            assert not table._parts.fresh.numbers
+            assert not table._parts.recent.numbers
         elif some is not None and change == "remove":
             table.remove(some)
             del held[some]
@@ -226,7 +226,7 @@ def test_large_ids_end_the_numbering_by_ids() -> None:
 @pytest.mark.parametrize("before", [0, 1, 2])
 def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
     """Be it for the first time or merged with what is compiled already."""
-    monkeypatch.setattr(table_module, "FRESH", 50)
+    monkeypatch.setattr(table_module, "RECENT", 50)
     monkeypatch.setattr(table_module, "ANEW", 1)
     table = Table((n, f"x > {n} and y = {n % 2}") for n in range(100))
     for turn in range(before):
@@ -268,14 +268,14 @@ def test_a_list_made_during_a_removal_loses_nothing_else() -> None:
     (segment,) = table._parts.segments
     number = segment.number_of(40)
     assert number is not None
-    which, place = segment._settled_at(number)
+    which, place = segment._exact_at(number)
     segment.removed[number] = True
     segment._settle(which)
     segment.changed[which] += 1
     segment._unsettle(which, place)
-    ids, gone = segment._settled[which]
+    ids, removed = segment._exact[which]
     assert sorted(ids) == [n for n in range(100) if n != 40]
-    assert gone == [place]
+    assert removed == [place]
     assert segment.made[which] == segment.changed[which]
 
 
@@ -479,7 +479,7 @@ def test_many_events_at_once_find_in_cells_what_each_finds(
     assert expected == sorted((row, id) for row, e in enumerate(events) for id in table.match(e))
 
 
-def test_long_stretches_of_settled_filters_are_found_in_every_way() -> None:
+def test_long_spans_of_exact_filters_are_found_in_every_way() -> None:
     bounds = [f"x {sign} {n}" for n in range(60) for sign in ("<", ">")]
     texts = [f"name >= 'n{n:02}'" for n in range(60)]
     more = ["x > 3 and name prefix 'n'", "x > 5 and name like '%1_'", "not x > 30", "x in (7, 31)"]
@@ -502,7 +502,7 @@ def test_long_stretches_of_settled_filters_are_found_in_every_way() -> None:
         ]
 
     table = Table(pairs)
-    assert table._parts.segments[0].stretching
+    assert table._parts.segments[0].keeps_spans
     check(table, pairs)
     numbered = Table((number, predicate) for number, (_, predicate) in enumerate(pairs))
     assert [sorted(f"s{n}" for n in numbered.match(e)) for e in events] == [
@@ -526,8 +526,8 @@ def test_long_stretches_of_settled_filters_are_found_in_every_way() -> None:
 def test_a_tally_counts_what_a_batch_finds(
     expressions: list[Expression], events: list[dict[str, Any]], some_removed: bool
 ) -> None:
-    settled = [parse(f"x > {n}").expression for n in range(-20, 20)]
-    held: dict[Id, Predicate] = {n: Predicate(e) for n, e in enumerate([*settled, *expressions])}
+    exact = [parse(f"x > {n}").expression for n in range(-20, 20)]
+    held: dict[Id, Predicate] = {n: Predicate(e) for n, e in enumerate([*exact, *expressions])}
     segment = segment_module.Segment.of(held)
     if some_removed:
         segment.remove(21)
@@ -543,7 +543,7 @@ def test_a_tally_counts_what_a_batch_finds(
 def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_module, "FRESH", 50)
+    monkeypatch.setattr(table_module, "RECENT", 50)
     table = Table()
 
     def fail(*_: Any) -> Any:
@@ -563,10 +563,10 @@ def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
     assert sorted(table.match({"x": 250})) == list(range(250))
 
 
-def test_what_is_fresh_is_compiled_also_where_most_of_it_goes_again(
+def test_what_is_recent_is_compiled_also_where_most_of_it_goes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(table_module, "FRESH", 50)
+    monkeypatch.setattr(table_module, "RECENT", 50)
     table = Table()
     for n in range(400):
         table.add(n, f"x > {n}")

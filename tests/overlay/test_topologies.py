@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import DATA
 from tidings.overlay.topologies import TOPOLOGIES, TopologyError, topology
 
-ZOO = Path(__file__).parents[2].parent / "shared" / "data" / "topology-zoo"
+ZOO = DATA / "topology-zoo"
 needs_zoo = pytest.mark.skipif(not ZOO.exists(), reason="../shared is absent")
 
 DRAWN = ["tree:40", "waxman:40", "ba:40", "ring:9,weights=1-50"]

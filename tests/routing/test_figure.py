@@ -2,9 +2,8 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.places import ROOT
 
 
 def test_the_figure_is_up_to_date() -> None:

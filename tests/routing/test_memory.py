@@ -15,7 +15,8 @@ from tidings.overlay.topologies import topology
 from tidings.routing.comparison import Summary, compare
 from tidings.routing.memory import Scale, id_bits, predicate_bits, shape_of
 from tidings.routing.network import Event, Network, Nodes, members
-from tidings.routing.schemes import SCHEMES, Scheme
+from tidings.routing.scheme import Scheme
+from tidings.routing.schemes import SCHEMES
 
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=lambda scheme: scheme.name)
 

@@ -19,9 +19,6 @@ from tidings.matching.forwarding import ForwardingTable
 from tidings.overlay.graph import Graph
 from tidings.overlay.paths import tree_of
 from tidings.routing import network as whole
-from tidings.routing.content import ContentRouter
-from tidings.routing.interests import NOTHING, beyond, join
-from tidings.routing.once import LIVES, NUMBERS, Once
 from tidings.routing.packets import (
     Advertisement,
     Hello,
@@ -34,6 +31,9 @@ from tidings.routing.packets import (
     Request,
     Summary,
 )
+from tidings.routing.planes.interests import NOTHING, beyond, join
+from tidings.routing.planes.once import LIVES, NUMBERS, Once
+from tidings.routing.planes.topology import UNIT, Routes, Topologies, Topology, weight_of
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
@@ -53,7 +53,7 @@ from tidings.routing.protocol import (
     Woken,
 )
 from tidings.routing.protocols import PROTOCOLS
-from tidings.routing.topology import UNIT, Routes, Topologies, Topology, weight_of
+from tidings.routing.source_trees.content import ContentRouter
 from tidings.sim.network import Network, Node
 from tidings.sim.plants import PruneByInterface
 

@@ -18,10 +18,11 @@ from tests.routing.networks import (
 from tidings.overlay.graph import Graph
 from tidings.overlay.paths import unique_paths
 from tidings.overlay.topologies import topology
-from tidings.routing import drp, ips, pif, psf
 from tidings.routing.delivery import Delivery, EndlessDelivery, Outcome, deliver, judge
 from tidings.routing.network import Event, Matched, Network, Unmatched, members, nodes_of
-from tidings.routing.schemes import SCHEMES, Scheme
+from tidings.routing.scheme import Scheme
+from tidings.routing.schemes import SCHEMES
+from tidings.routing.source_trees import drp, ips, pif, psf
 
 every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=lambda scheme: scheme.name)
 

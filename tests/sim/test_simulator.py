@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 from random import Random
 
 import pytest
 
+from tests.places import ROOT
 from tidings.language.predicate import parse
 from tidings.routing.packets import Publication
 from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
@@ -15,14 +15,13 @@ from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.faults import FAULTS
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import Test as Condition
-from tidings.sim.load import Wish, draw_event, draw_wish
+from tidings.sim.load import Want, draw_event, draw_want
 from tidings.sim.network import Network, Node
 from tidings.sim.oracle import Oracle, Truth
 from tidings.sim.plants import PLANTS, catch
 from tidings.sim.swarm import SwarmError, check_protocol, fault_kinds, swarm
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
-ROOT = Path(__file__).parent.parent.parent
 TRACES = """
 from tidings.sim.trial import ALL_FAULTS, draw_options, run_trial
 for protocol in ("cbcb", "subscriptions", "flood"):
@@ -110,7 +109,7 @@ class Place:
         self.a, self.b = self.network.add_node("a"), self.network.add_node("b")
         self.network.add_link("a", "b", 1, MILLISECOND)
         self.a.running = self.b.running = True
-        self.oracle.subscribe("s", "b", Wish(((Condition("kind", "=", 1),),)))
+        self.oracle.subscribe("s", "b", Want(((Condition("kind", "=", 1),),)))
 
     def publish(self, number: int = 1, kind: int = 1, stable: bool = True) -> Publication:
         event = {"number": number, "kind": kind}
@@ -178,8 +177,8 @@ def test_the_oracle_sees_that_what_is_not_held_is_said_to_be_established() -> No
 def test_what_the_load_asks_for_is_what_the_language_reads(seed: int) -> None:
     chance = Random(seed)
     for number in range(300):
-        wish, event = draw_wish(chance), draw_event(chance, number)
-        assert parse(str(wish)).matches(event) == wish.wants(event), (wish, event)
+        want, event = draw_want(chance), draw_event(chance, number)
+        assert parse(str(want)).matches(event) == want.wants(event), (want, event)
 
 
 # Clocks and links

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+from tests.places import ROOT
 from tests.spark import slow_job
 from tidings import Table
 from tidings.spark.java import java_home
 from tidings.spark.store import Store
 
-ROOT = Path(__file__).parents[2]
 PATIENCE_S = 240.0
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 PACKAGE = "org.apache.spark.deploy"

@@ -211,7 +211,7 @@ def test_workers_keep_few_tables_open(tmp_path: Path, monkeypatch: pytest.Monkey
         worker.open_shard(shard)
     assert len(worker._opened) == worker.KEPT
     assert worker.open_shard(shards[-1]) is worker.open_shard(shards[-1])
-    hidden = worker.open_shard(shards[-1]._replace(hidden=(f"s{worker.KEPT + 1}",)))
+    hidden = worker.open_shard(shards[-1]._replace(removed=(f"s{worker.KEPT + 1}",)))
     assert not len(hidden.segment)
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.language import strategies
+from tests.places import DATA
 from tidings import Predicate, Table, parse
 from tidings.language.expression import constraints
 from tidings.matching.matchers import MATCHERS
@@ -34,8 +35,6 @@ from tidings.spark import (
     rejected_events,
 )
 from tidings.spark.matches import Output
-
-DATA = Path(__file__).parents[3] / "shared" / "data"
 
 Pairs = list[tuple[Any, Any]]
 

@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.places import DATA
 from tidings.matching.table import Table
 from tidings.matching.workload import WORKLOADS, Names
 from tidings.spark import versions as versions_module
@@ -35,7 +36,6 @@ from tidings.spark.versions import Versions
 from tidings.spark.workloads import workload
 
 FEW_NAMES = {"attribute_names": Names(count=40), "constraint_names": Names(count=40)}
-DATA = Path(__file__).parents[3] / "shared" / "data"
 ALL_THERE_IS = {"availableNow": True}
 Pair = tuple[Any, ...]
 

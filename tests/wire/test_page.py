@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import get_args
 
+from tests.places import ROOT
 from tidings.wire import messages as m
 from tidings.wire.errors import CODES
 
-PAGE = (Path(__file__).parent.parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
 
 
 def test_every_message_is_on_the_page_with_its_number() -> None:

@@ -16,7 +16,7 @@ import typer
 from tidings.cli.terminal import colour, complain, write
 
 if TYPE_CHECKING:
-    from tidings.language.subscriptions import BadSubscription, Subscription
+    from tidings.language.files.subscriptions import BadSubscription, Subscription
 
 PATIENCE_SECONDS = 1.0  # before progress is shown
 STEP = 1_000  # subscriptions between two looks at the clock
@@ -86,7 +86,7 @@ def _check_file(file: str, format: Format | None, dialect: str, report: _Report)
     """Check one file; whether it could be read."""
     from tidings.language.dialects import DIALECTS
     from tidings.language.explanation import printable
-    from tidings.language.subscriptions import SubscriptionFileError, read_subscriptions
+    from tidings.language.files.subscriptions import SubscriptionFileError, read_subscriptions
 
     if file == "-" and format is None:
         raise typer.BadParameter("standard input has no name to tell its format: say --format")
@@ -131,7 +131,7 @@ class _Report:
     def take(self, file: str, subscriptions: Iterator[Subscription | BadSubscription]) -> None:
         """Count and show what a file holds."""
         from tidings.language.errors import NormalFormError
-        from tidings.language.subscriptions import BadSubscription
+        from tidings.language.files.subscriptions import BadSubscription
 
         counts = self.counts
         for one in subscriptions:

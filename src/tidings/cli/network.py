@@ -105,9 +105,9 @@ def _trace_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
             continue
         names = ", ".join(finding["subscriptions"]) or "nobody"
         yield f"{indent}{finding['node']}: for {names}"
-        for neighbour, way in sorted(finding["links"].items()):
-            mark = "takes" if way["taken"] else "not"
-            yield f"{indent}  {mark} the link to {neighbour}: {way['why']}"
+        for neighbour, link in sorted(finding["links"].items()):
+            mark = "takes" if link["taken"] else "not"
+            yield f"{indent}  {mark} the link to {neighbour}: {link['why']}"
 
 
 def _why_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _why_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
         if finding.get("silent"):
             yield f"{node}: no answer"
         elif "unreachable" in finding:
-            yield f"{node}: no way leads to {finding['unreachable']}"
+            yield f"{node}: no route leads to {finding['unreachable']}"
         elif "subscription" in finding:
             held = finding["subscription"]
             if held.get("held") is False:
@@ -126,9 +126,9 @@ def _why_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"{node}: it is not established yet"
             yield from (f"{node}: {line}" for line in held["explanation"].splitlines())
         else:
-            for neighbour, way in finding["links"].items():
-                mark = "takes" if way["taken"] else "does not take"
-                yield f"{node}: {mark} the link to {neighbour}: {way['why']}"
+            for neighbour, link in finding["links"].items():
+                mark = "takes" if link["taken"] else "does not take"
+                yield f"{node}: {mark} the link to {neighbour}: {link['why']}"
 
 
 def _status_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
@@ -138,7 +138,7 @@ def _status_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{node}: no answer"
             continue
         counts, up_s = finding["counts"], max(finding["up_s"], 0.1)
-        state = "settled" if finding["settled"] else colour("finding ways", "yellow")
+        state = "settled" if finding["settled"] else colour("finding routes", "yellow")
         yield (
             f"{node}: {state}, up {finding['up_s']:.0f} s, {finding['connected']} clients, "
             f"{finding['subscriptions']} subscriptions, {counts['published']} published "
@@ -156,7 +156,7 @@ def _status_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _delivered(findings: list[dict[str, Any]]) -> int:
-    taken = all(way["taken"] for f in findings for way in f.get("links", {}).values())
+    taken = all(link["taken"] for f in findings for link in f.get("links", {}).values())
     held = [f["subscription"] for f in findings if "subscription" in f]
     return 0 if taken and held and held[0].get("matches") else 1
 

@@ -11,7 +11,7 @@ import typer
 from tidings.cli.terminal import colour, complain, write
 
 if TYPE_CHECKING:
-    from tidings.language.subscriptions import BadSubscription
+    from tidings.language.files.subscriptions import BadSubscription
     from tidings.spark.store import Commit, Store
 
 SHOWN = 20  # subscriptions that are listed, and refused ones
@@ -187,7 +187,7 @@ def _change(
     strict: bool,
 ) -> int:
     """Add or replace subscriptions of files, or one."""
-    from tidings.language.subscriptions import SubscriptionFileError
+    from tidings.language.files.subscriptions import SubscriptionFileError
     from tidings.spark.files import read_rows
     from tidings.spark.intake import StoreError
 

@@ -110,7 +110,7 @@ def _translate_file(
 ) -> int:
     """Translate the subscriptions of a file; what is wrong is counted and goes on."""
     from tidings.language.explanation import printable
-    from tidings.language.subscriptions import (
+    from tidings.language.files.subscriptions import (
         BadSubscription,
         SubscriptionFileError,
         read_subscriptions,

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tidings.lab.experiment import Row, Rows
-from tidings.matching.counting import Counting
 from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.rivals.counting import Counting
 from tidings.matching.workload import ForwardingWorkload, Record, Subscription
 
 MESSAGES: Final = 100  # M

@@ -1,14 +1,14 @@
 """The subscriptions of a router's own clients, and what of them the network is told.
 
 Every subscription is in one table, which decides exactly what a client gets. The protocol is told
-*wishes*: the same predicates, each text once, as long as there are few. Beyond the bound a new
+*announcements*: the same predicates, each text once, while there are few. Beyond the bound a new
 predicate is told as a coarser one, first by how the text begins that it needs, then by which
 attribute, so that a router with very many clients asks its neighbours for more than it wants rather
 than for a text of megabytes; the table still decides what is delivered. A subscription is
-established when its wish is.
+established when its announcement is.
 
-A subscription whose predicate is replaced keeps its old wish until the new one is established: what
-matches both is attracted by one of them at every moment, and matched once.
+A subscription whose predicate is replaced keeps its old announcement until the new one is
+established: what matches both is attracted by one of them at every moment, and matched once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tidings.language.filter import Filter
 from tidings.language.predicate import Predicate
 from tidings.matching.contract import Id, Matcher
 from tidings.matching.scan import Scan
-from tidings.routing.interests import compile_with
+from tidings.routing.planes.interests import compile_with
 
-MAX_WISHES: Final = 512  # told to the network at each level of coarseness
+MAX_ANNOUNCEMENTS: Final = 512  # told to the network at each level of coarseness
 PREFIX: Final = 2  # characters by which texts are told apart when there are many
 FEW: Final = 24  # predicates that are asked one by one
 GROWN: Final = 300  # that are added to warm up, for which what is fresh has to grow
@@ -88,7 +88,7 @@ class Growing:
         return len(self._predicates)
 
 
-class Wish:
+class Announcement:
     """A predicate that the network is told, and the subscriptions that rely on it."""
 
     __slots__ = ("established", "id", "level", "subscriptions", "text")
@@ -102,28 +102,28 @@ class Wish:
 
 
 class Edge:
-    """Subscriptions by number, and wishes by text.
+    """Subscriptions by number, and announcements by text.
 
-    `tell` takes a wish's id and its predicate, or None when nobody needs it any more.
+    `tell` takes an announcement's id and its predicate, or None when nobody needs it any more.
     """
 
     def __init__(self, tell: Callable[[str, str | None], None], table: Growing) -> None:
         self.table = table
         self.predicates: dict[int, Predicate] = {}
         self._tell = tell
-        self._wishes: dict[str, Wish] = {}
-        self._by_id: dict[str, Wish] = {}
-        self._wish_of: dict[int, list[Wish]] = {}  # the last is the present one
+        self._announcements: dict[str, Announcement] = {}
+        self._by_id: dict[str, Announcement] = {}
+        self._announcement_of: dict[int, list[Announcement]] = {}  # the last is the present one
         self._told = 0
-        self._levels = [0, 0, 0, 0]  # wishes at each level of coarseness
+        self._levels = [0, 0, 0, 0]  # announcements at each level of coarseness
 
     def __len__(self) -> int:
         return len(self.predicates)
 
     @property
-    def wishes(self) -> int:
+    def announcements(self) -> int:
         """How many predicates the network has been told."""
-        return len(self._wishes)
+        return len(self._announcements)
 
     def put(self, number: int, predicate: Predicate) -> bool:
         """Hold a subscription, or give it another predicate; whether it is established at once."""
@@ -132,51 +132,51 @@ class Edge:
         self.predicates[number] = predicate
         self.table.add(number, predicate)
         level, text = self._phrase(predicate)
-        wish = self._wishes.get(text)
-        held = self._wish_of.setdefault(number, [])
-        if wish is not None and held and held[-1] is wish:
-            return wish.established
-        new = wish is None
-        if wish is None:
+        announcement = self._announcements.get(text)
+        held = self._announcement_of.setdefault(number, [])
+        if announcement is not None and held and held[-1] is announcement:
+            return announcement.established
+        new = announcement is None
+        if announcement is None:
             self._told += 1
             self._levels[level] += 1
-            wish = Wish(f"w{self._told}", text, level)
-            self._wishes[text] = self._by_id[wish.id] = wish
-        wish.subscriptions[number] = None
-        if wish in held:
-            held.remove(wish)
-        held.append(wish)
+            announcement = Announcement(f"w{self._told}", text, level)
+            self._announcements[text] = self._by_id[announcement.id] = announcement
+        announcement.subscriptions[number] = None
+        if announcement in held:
+            held.remove(announcement)
+        held.append(announcement)
         if new:
-            self._tell(wish.id, text)  # it may be established before this returns
-        if wish.established:
+            self._tell(announcement.id, text)  # it may be established before this returns
+        if announcement.established:
             self._settle(number)
-        return wish.established
+        return announcement.established
 
     def remove(self, number: int) -> None:
         """Hold a subscription no more."""
         if self.predicates.pop(number, None) is None:
             return
         self.table.remove(number)
-        for wish in self._wish_of.pop(number):
-            self._release(wish, number)
+        for announcement in self._announcement_of.pop(number):
+            self._release(announcement, number)
 
     def established(self, ids: Iterable[str]) -> list[int]:
-        """Wishes have been established; the subscriptions that are so by it."""
+        """Announcements have been established; the subscriptions that are so by it."""
         found: list[int] = []
         for id in ids:
-            wish = self._by_id.get(id)
-            if wish is None or wish.established:
+            announcement = self._by_id.get(id)
+            if announcement is None or announcement.established:
                 continue
-            wish.established = True
-            for number in list(wish.subscriptions):
-                if self._wish_of[number][-1] is wish:
+            announcement.established = True
+            for number in list(announcement.subscriptions):
+                if self._announcement_of[number][-1] is announcement:
                     found.append(number)
                     self._settle(number)
         return found
 
     def is_established(self, number: int) -> bool:
         """Whether everyone in reach knows what a subscription wants."""
-        return self._wish_of[number][-1].established
+        return self._announcement_of[number][-1].established
 
     def match(self, event: dict[str, Any]) -> list[int]:
         """The subscriptions that an event is for."""
@@ -189,23 +189,23 @@ class Edge:
         for level in range(3):
             if level:
                 text = coarse(predicate, exactly=level == 1)
-            if text in self._wishes or self._levels[level] < MAX_WISHES:
+            if text in self._announcements or self._levels[level] < MAX_ANNOUNCEMENTS:
                 return level, text
         return 3, EVERYTHING
 
     def _settle(self, number: int) -> None:
-        """The present wish of a subscription is established: it needs no older one."""
-        held = self._wish_of[number]
-        for wish in held[:-1]:
-            self._release(wish, number)
+        """The present announcement of a subscription is established: it needs no older one."""
+        held = self._announcement_of[number]
+        for announcement in held[:-1]:
+            self._release(announcement, number)
         del held[:-1]
 
-    def _release(self, wish: Wish, number: int) -> None:
-        wish.subscriptions.pop(number, None)
-        if not wish.subscriptions:
-            del self._wishes[wish.text], self._by_id[wish.id]
-            self._levels[wish.level] -= 1
-            self._tell(wish.id, None)
+    def _release(self, announcement: Announcement, number: int) -> None:
+        announcement.subscriptions.pop(number, None)
+        if not announcement.subscriptions:
+            del self._announcements[announcement.text], self._by_id[announcement.id]
+            self._levels[announcement.level] -= 1
+            self._tell(announcement.id, None)
 
 
 def coarse(predicate: Predicate, exactly: bool) -> str:

@@ -29,7 +29,7 @@ COUNTERS = {
     "published": "Events that clients published here.",
     "refused": "Events that were not taken.",
     "delivered": "Deliveries to clients.",
-    "late": "Events overtaken while ways changed, and not delivered.",
+    "late": "Events overtaken while routes changed, and not delivered.",
     "dropped_packets": "Packets that went no further.",
     "malformed": "Connections ended for what came over them.",
     "sessions": "Sessions begun.",
@@ -57,10 +57,17 @@ class RouterCollector(Collector):
         status = self._router.status()
         for name, help in COUNTERS.items():
             yield CounterMetricFamily(f"tidings_{name}", help, value=status["counts"][name])
-        for name in ("sessions", "connected", "subscriptions", "wishes", "waiting", "dropped"):
+        for name in (
+            "sessions",
+            "connected",
+            "subscriptions",
+            "announcements",
+            "waiting",
+            "dropped",
+        ):
             yield GaugeMetricFamily(f"tidings_{name}_now", f"{name} now.", value=status[name])
         yield GaugeMetricFamily(
-            "tidings_settled", "Whether ways are up to date.", status["settled"]
+            "tidings_settled", "Whether routes are up to date.", status["settled"]
         )
         for name, help in LINK_COUNTERS.items():
             counter = CounterMetricFamily(f"tidings_link_{name}", help, labels=["neighbour"])

@@ -1,4 +1,4 @@
-"""Questions about the network: they go from router to router, and the answers come back together.
+"""Queries about the network: they go from router to router, and the answers come back together.
 
 `trace` goes where an event would go and tells at each router which links it takes, which are
 pruned and why, and which subscriptions it would be for; nothing is delivered. `why` goes to the
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 3.0  # for which an answer is waited for, less at each further hop
 STEP_S: Final = 0.2
-MAX_OPEN: Final = 1_000  # questions at a time
+MAX_OPEN: Final = 1_000  # queries at a time
 MAX_SHOWN: Final = 100  # subscriptions of one router in an answer
 MOST_HOPS: Final = 12
 
@@ -30,12 +30,12 @@ MOST_HOPS: Final = 12
 class Explains(Protocol):
     """A protocol that can tell where an event would go."""
 
-    def ways(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link whether an event of this source would take it from here, and why."""
 
 
-class Question:
-    """A question under way: who asked, who is still to answer, what was found."""
+class Query:
+    """A query under way: who asked, who is still to answer, what was found."""
 
     __slots__ = ("asked_by", "findings", "request", "timer", "waiting")
 
@@ -48,11 +48,11 @@ class Question:
 
 
 class Probes:
-    """The questions at one router."""
+    """The queries at one router."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
-        self._open: dict[str, Question] = {}
+        self._open: dict[str, Query] = {}
 
     def begin(self, session: Session, ask: m.Ask) -> None:
         """A client asks."""
@@ -62,7 +62,7 @@ class Probes:
         self._ask(session, ask.request, probe, None)
 
     def came(self, link: Link, probe: m.Probe) -> None:
-        """A neighbour passes a question on."""
+        """A neighbour passes a query on."""
         full = len(self._open) >= MAX_OPEN or probe.hops > MOST_HOPS
         if full or probe.id in self._open or check_event(probe.event) is not None:
             if link.connection is not None:
@@ -72,45 +72,45 @@ class Probes:
 
     def found(self, link: Link, found: m.Found) -> None:
         """A neighbour answers."""
-        question = self._open.get(found.id)
-        if question is not None and link.neighbour in question.waiting:
-            question.waiting.discard(link.neighbour)
-            question.findings += found.findings
-            if not question.waiting:
+        query = self._open.get(found.id)
+        if query is not None and link.neighbour in query.waiting:
+            query.waiting.discard(link.neighbour)
+            query.findings += found.findings
+            if not query.waiting:
                 self._answer(found.id)
 
     def _ask(self, who: Session | Link, request: int, probe: m.Probe, source: str | None) -> None:
         finding, onward = self._look(probe, source)
-        question = self._open[probe.id] = Question(who, request, [finding])
+        query = self._open[probe.id] = Query(who, request, [finding])
         on = m.Probe(
             probe.id, probe.kind, probe.source, probe.event, probe.subscription, probe.hops + 1
         )
         for name in onward:
             link = self._router.links.get(name)
             if link is not None and link.connection is not None:
-                question.waiting.add(name)
+                query.waiting.add(name)
                 link.connection.send(on)
-        if not question.waiting:
+        if not query.waiting:
             self._answer(probe.id)
             return
         patience = max(STEP_S, PATIENCE_S - STEP_S * probe.hops)
-        question.timer = asyncio.get_running_loop().call_later(patience, self._answer, probe.id)
+        query.timer = asyncio.get_running_loop().call_later(patience, self._answer, probe.id)
 
     def _answer(self, id: str) -> None:
-        question = self._open.pop(id, None)
-        if question is None:
+        query = self._open.pop(id, None)
+        if query is None:
             return
-        if question.timer is not None:
-            question.timer.cancel()
-        for name in sorted(question.waiting):
-            question.findings.append({"node": name, "silent": True})
+        if query.timer is not None:
+            query.timer.cancel()
+        for name in sorted(query.waiting):
+            query.findings.append({"node": name, "silent": True})
         from tidings.live.session import Session
 
-        asked_by = question.asked_by
+        asked_by = query.asked_by
         if isinstance(asked_by, Session):
-            asked_by.say(m.Answer(question.request, "", question.findings))
+            asked_by.say(m.Answer(query.request, "", query.findings))
         elif asked_by.connection is not None:
-            asked_by.connection.send(m.Found(id, question.findings))
+            asked_by.connection.send(m.Found(id, query.findings))
 
     def _look(self, probe: m.Probe, came_from: str | None) -> tuple[dict[str, Any], list[str]]:
         """What is found here, and the neighbours to ask."""
@@ -119,10 +119,10 @@ class Probes:
         if probe.kind == "status":
             finding |= router.status()
             return finding, [name for name in router.links if name != came_from]
-        ways = cast(Explains, router.protocol).ways(probe.source, probe.event)
+        explained = cast(Explains, router.protocol).explain_links(probe.source, probe.event)
         links = {
             name: {"taken": taken, "why": why}
-            for name, (taken, why) in ways.items()
+            for name, (taken, why) in explained.items()
             if name != came_from
         }
         if probe.kind == "trace":
@@ -130,7 +130,7 @@ class Probes:
             finding["links"] = links
             finding["matches"] = len(numbers)
             finding["subscriptions"] = [f"{router.node}/{n}" for n in numbers[:MAX_SHOWN]]
-            return finding, [name for name, way in links.items() if way["taken"]]
+            return finding, [name for name, link in links.items() if link["taken"]]
         target, _, number = probe.subscription.rpartition("/")
         if target == router.node:
             held = router.explain(int(number), probe.event) if number.isdecimal() else None

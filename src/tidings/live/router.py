@@ -2,10 +2,10 @@
 
 Everything that happens becomes a cause; the protocol answers with actions; the actions become
 packets on links and deliveries in sessions. This file knows sockets, clocks and connections, and
-nothing of how ways are found. All of it runs in one thread, so nothing here is locked.
+nothing of how routes are found. All of it runs in one thread, so nothing here is locked.
 
 Feedback to a publisher travels as an event too, under reserved names that no client can publish or
-receive; every router wishes for those that are addressed to it.
+receive; every router announces interest in those that are addressed to it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tidings.live.recorder import Recorder
 from tidings.live.session import Session
 from tidings.live.settings import Settings
 from tidings.live.store import Memory, Store
-from tidings.routing.interests import LONG
 from tidings.routing.packets import Advertisement, Packet, Publication, Reply
+from tidings.routing.planes.interests import LONG
 from tidings.routing.protocol import (
     Action,
     Cause,
@@ -56,7 +56,7 @@ MAX_CONNECTIONS: Final = 10_000
 MAX_SESSIONS: Final = 20_000  # of clients that are here or may come back
 MAX_UNGREETED: Final = 1_000  # connections that have not said who they are
 REMEMBERED: Final = 65_536  # publications whose publisher is known, for feedback
-FEEDBACK: Final = "feedback"  # the wish by which feedback comes
+FEEDBACK: Final = "feedback"  # the announcement by which feedback comes
 TO, LIFE, NUMBER = "tidings:to", "tidings:life", "tidings:number"
 
 
@@ -67,7 +67,7 @@ class Counts:
     published: int = 0
     refused: int = 0
     delivered: int = 0
-    late: int = 0  # overtaken while ways changed, and not delivered out of order
+    late: int = 0  # overtaken while routes changed, and not delivered out of order
     dropped_packets: int = 0
     malformed: int = 0  # connections ended for what came over them
     sessions: int = 0
@@ -92,7 +92,7 @@ class Router:
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
         self._matchers: list[Growing] = []
-        self.edge = Edge(self._wish, self._matcher())
+        self.edge = Edge(self._announce, self._matcher())
         self.drops: dict[str, int] = {}
         self.probes = Probes(self)
         self.protocol = PROTOCOLS[settings.protocol].make(
@@ -333,13 +333,13 @@ class Router:
         self.edge.remove(number)
         self._held.pop(number, None)
 
-    def _wish(self, id: str, predicate: str | None) -> None:
+    def _announce(self, id: str, predicate: str | None) -> None:
         self.happen(Unsubscribe(id) if predicate is None else Subscribe(id, predicate))
 
-    def _established(self, wishes: tuple[str, ...]) -> None:
+    def _established(self, announcements: tuple[str, ...]) -> None:
         self.epoch += 1
         by_session: dict[Session, list[int]] = {}
-        for number in self.edge.established(wishes):
+        for number in self.edge.established(announcements):
             session, id = self._held[number]
             if session.subscriptions.get(id) == number:  # else it is only being made
                 by_session.setdefault(session, []).append(id)
@@ -369,7 +369,7 @@ class Router:
             if session is not None and isinstance(reply, dict):
                 session.say(m.Reply(own, reply))
 
-    # Questions
+    # Queries
 
     def ask(self, session: Session, message: m.Ask) -> None:
         """A client asks about the network."""
@@ -565,7 +565,7 @@ class Router:
             "sessions": len(self.sessions),
             "connected": sum(s.connection is not None for s in self.sessions.values()),
             "subscriptions": len(self.edge),
-            "wishes": self.edge.wishes,
+            "announcements": self.edge.announcements,
             "loading": self._preparing is not None and not self._preparing.done(),
             "counts": asdict(self.counts),
             "drops": dict(sorted(self.drops.items())),

@@ -165,11 +165,11 @@ def _plan(texts: pa.Array, flat: Flat) -> Plan:
     counts = _lengths(flat.predicates.column("filters"))
     owners = np.repeat(np.arange(counts.size), counts)
     begins = _begins(counts)
-    questions: dict[int, Expression] = {}
+    residuals: dict[int, Expression] = {}
     whole = flat.predicates.column("whole").to_numpy()
     for number in np.flatnonzero(whole).tolist():
-        questions[int(begins[number])] = parse(texts[number].as_py()).expression
-    return compile_plan(filters, owners, questions, counts.size)
+        residuals[int(begins[number])] = parse(texts[number].as_py()).expression
+    return compile_plan(filters, owners, residuals, counts.size)
 
 
 def _constraints(flat: Flat) -> list[Constraint]:

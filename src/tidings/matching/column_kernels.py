@@ -158,7 +158,7 @@ def locate_texts(slot, whole, texts, data, begins, ends, numbers, places):
 
 @njit(cache=True, nogil=True)
 def enter_integers(slot, whole, highs, values, entries):
-    """Entries of integers; those met lately are not located again."""
+    """Entries of integers; those met recently are not located again."""
     known = np.zeros(REMEMBERED, np.int64)
     remembered = np.full(REMEMBERED, -1, np.int32)
     for i in range(values.size):

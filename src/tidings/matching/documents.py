@@ -51,7 +51,7 @@ def match_documents(
 def tally_documents(segment: Segment, events: Sequence[dict[str, Any]], totals: Array) -> None:
     """Add to `totals`, by number of the subscription, how many events match each."""
     try:
-        rows = None if segment.plan.questions else _entries(segment, events)
+        rows = None if segment.plan.residuals else _entries(segment, events)
     except _Huge:
         rows = None
     if rows is None:

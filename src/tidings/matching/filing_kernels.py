@@ -35,7 +35,7 @@ from tidings.matching.ranking import (
     BY_TEXTS,
     BY_TRUTH,
     IN_CELLS,
-    NO_WAY,
+    NO_PATH,
 )
 
 Array = np.ndarray[Any, Any]
@@ -105,39 +105,41 @@ def file_filters(
     From so many ranges on that many events come near, filters are held in cells.
     """
     filed, share = most_selective(tests, filters, slot_count, numbers, equal, bounds, given, shares)
-    way, key, slot = take_ways(tests, filed, numbers, grams)
+    path, key, slot = take_paths(tests, filed, numbers, grams)
     linked = np.empty(filters, np.bool_)
     for filter in range(filters):
-        linked[filter] = way[filter] in (BY_TEXTS, BY_NUMBERS)
-    dense = fill_dense(tests, slot_count, way, share, many_ranges)
+        linked[filter] = path[filter] in (BY_TEXTS, BY_NUMBERS)
+    dense = fill_dense(tests, slot_count, path, share, many_ranges)
     for filter in dense.filters:
-        way[filter] = IN_CELLS
+        path[filter] = IN_CELLS
     count = np.int64(0)
     of_filter = np.full(filters, -1, np.int64)
-    text_keys, text_filters = link(tests, way, filed, members, numbers, np.int64(BY_TEXTS))
-    number_keys, number_filters = link(tests, way, filed, members, numbers, np.int64(BY_NUMBERS))
+    text_keys, text_filters = link(tests, path, filed, members, numbers, np.int64(BY_TEXTS))
+    number_keys, number_filters = link(tests, path, filed, members, numbers, np.int64(BY_NUMBERS))
     by_text, text_lists, count = list_keys(
-        way, key, np.int64(BY_TEXT), text_keys, count, equal.places.size, of_filter
+        path, key, np.int64(BY_TEXT), text_keys, count, equal.places.size, of_filter
     )
     by_number, number_lists, count = list_keys(
-        way, key, np.int64(BY_NUMBER), number_keys, count, numbers.highs.size + 1, of_filter
+        path, key, np.int64(BY_NUMBER), number_keys, count, numbers.highs.size + 1, of_filter
     )
     if by_number[0] == by_number[-1]:  # so an event need not look there
         by_number = by_number[:0].copy()
     truth, presence = np.int64(BY_TRUTH), np.int64(BY_PRESENCE)
     yes, any_key = np.int64(1), np.int64(-1)
-    by_false, count = list_slots(way, key, slot, truth, yes - 1, count, slot_count, of_filter)
-    by_true, count = list_slots(way, key, slot, truth, yes, count, slot_count, of_filter)
-    by_presence, count = list_slots(way, key, slot, presence, any_key, count, slot_count, of_filter)
+    by_false, count = list_slots(path, key, slot, truth, yes - 1, count, slot_count, of_filter)
+    by_true, count = list_slots(path, key, slot, truth, yes, count, slot_count, of_filter)
+    by_presence, count = list_slots(
+        path, key, slot, presence, any_key, count, slot_count, of_filter
+    )
     gram_first = count
-    gram_slots, gram_bytes = list_grams(way, key, slot, count, of_filter)
+    gram_slots, gram_bytes = list_grams(path, key, slot, count, of_filter)
     count += gram_slots.size
     prefix_first = count
-    inner, parents = nest_prefixes(tests, way, filed, bounds, slot_count, count, of_filter)
+    inner, parents = nest_prefixes(tests, path, filed, bounds, slot_count, count, of_filter)
     count += parents.size
     always = np.int64(-1)
     for filter in range(filters):
-        if way[filter] == NO_WAY:
+        if path[filter] == NO_PATH:
             of_filter[filter] = always = count
     count += always >= 0
     return Lists(
@@ -145,7 +147,7 @@ def file_filters(
         joined(text_filters, number_filters), joined(text_lists, number_lists),
         by_text, by_number, by_false, by_true, by_presence,
         gram_slots, gram_bytes, gram_first, inner, parents, prefix_first, always,
-        going(way, np.int64(BY_ORDER)), dense,
+        going(path, np.int64(BY_ORDER)), dense,
     )  # fmt: skip
 
 
@@ -153,15 +155,15 @@ def file_filters(
 
 
 @njit(cache=True, nogil=True)
-def going(way, wanted):
-    """The filters that go a way."""
+def going(path, wanted):
+    """The filters that go a path."""
     count = 0
-    for filter in range(way.size):
-        count += way[filter] == wanted
+    for filter in range(path.size):
+        count += path[filter] == wanted
     filters = np.empty(count, np.int64)
     put = 0
-    for filter in range(way.size):
-        if way[filter] == wanted:
+    for filter in range(path.size):
+        if path[filter] == wanted:
             filters[put] = filter
             put += 1
     return filters
@@ -190,14 +192,14 @@ def most_selective(tests, filters, slot_count, numbers, equal, bounds, given, sh
     for slot in range(slot_count):
         weight[slot] = min(weight[slot] / max(filters, 1), 1.0)
     for test in range(tests.filter.size):
-        if tests.negated[test] or tests.way[test] == NO_WAY:
+        if tests.negated[test] or tests.path[test] == NO_PATH:
             continue
         if given:
             share = shares[test]
         else:
             slot = tests.slot[test]
             share = weight[slot] * estimate(
-                tests.way[test], tests.kind[test], tests.low[test], tests.high[test],
+                tests.path[test], tests.kind[test], tests.low[test], tests.high[test],
                 size_of(numbers, slot), size_of(equal, slot), size_of(bounds, slot),
             )  # fmt: skip
         if share < least[tests.filter[test]]:
@@ -213,59 +215,59 @@ def size_of(constants, slot):
 
 
 @njit(cache=True, nogil=True)
-def estimate(way, kind, low, high, numbers, equal, bounds):
+def estimate(path, kind, low, high, numbers, equal, bounds):
     """The share of values that satisfy a test, where there are so many constants."""
-    if way == BY_TEXT:
+    if path == BY_TEXT:
         return 1.0 / max(equal, 1)
-    if way == BY_NUMBER:
+    if path == BY_NUMBER:
         return 1.0 / max(numbers, 1)
-    if way == BY_TEXTS:
+    if path == BY_TEXTS:
         return high / max(equal, 1)
-    if way == BY_NUMBERS:
+    if path == BY_NUMBERS:
         return high / max(numbers, 1)
-    if way == BY_TRUTH:
+    if path == BY_TRUTH:
         return 0.5
-    if way == BY_PREFIX:
+    if path == BY_PREFIX:
         return 0.05
-    if way == BY_GRAM:
+    if path == BY_GRAM:
         return 0.1
-    if way == BY_ORDER:
+    if path == BY_ORDER:
         top = 2 * (numbers if kind == NUMBER_IN else bounds)
         return (np.int64(high) - low + 1) / (top + 1)
     return 1.0
 
 
 @njit(cache=True, nogil=True)
-def take_ways(tests, filed, numbers, grams):
-    """Of filters the way they are filed, the key there and the slot."""
-    way = np.empty(filed.size, np.int8)
+def take_paths(tests, filed, numbers, grams):
+    """Of filters the path they are filed, the key there and the slot."""
+    path = np.empty(filed.size, np.int8)
     key, slot = np.zeros(filed.size, np.int64), np.zeros(filed.size, np.int64)
     for filter in range(filed.size):
         test = filed[filter]
         if test < 0:
-            way[filter] = NO_WAY
+            path[filter] = NO_PATH
             continue
-        way[filter] = tests.way[test]
+        path[filter] = tests.path[test]
         slot[filter] = tests.slot[test]
         key[filter] = tests.low[test]
-        if way[filter] == BY_NUMBER:
+        if path[filter] == BY_NUMBER:
             key[filter] = numbers.begins[tests.slot[test]] + (tests.low[test] >> 1)
-        elif way[filter] == BY_GRAM:
+        elif path[filter] == BY_GRAM:
             key[filter] = grams[tests.low[test]]
-    return way, key, slot
+    return path, key, slot
 
 
 @njit(cache=True, nogil=True)
-def link(tests, way, filed, members, numbers, wanted):
+def link(tests, path, filed, members, numbers, wanted):
     """Of filters that are filed under a list of values each value, and the filter."""
     count = np.int64(0)
-    for filter in range(way.size):
-        if way[filter] == wanted:
+    for filter in range(path.size):
+        if path[filter] == wanted:
             count += tests.high[filed[filter]]
     keys, filters = np.empty(count, np.int64), np.empty(count, np.int64)
     put = 0
-    for filter in range(way.size):
-        if way[filter] == wanted:
+    for filter in range(path.size):
+        if path[filter] == wanted:
             test = filed[filter]
             for at in range(tests.low[test], tests.low[test] + tests.high[test]):
                 value = np.int64(members[at])
@@ -278,15 +280,15 @@ def link(tests, way, filed, members, numbers, wanted):
 
 
 @njit(cache=True, nogil=True)
-def list_keys(way, key, wanted, link_keys, first, size, of_filter):
+def list_keys(path, key, wanted, link_keys, first, size, of_filter):
     """A list for each key that occurs: these by key and by link, and how many there are then.
 
     For each possible key its list, or that of the next key which has one: between successive ones
     lie the records of the first, so an event goes there without a look at the list.
     """
     used = np.zeros(size, np.bool_)
-    for filter in range(way.size):
-        if way[filter] == wanted:
+    for filter in range(path.size):
+        if path[filter] == wanted:
             used[key[filter]] = True
     for at in range(link_keys.size):
         used[link_keys[at]] = True
@@ -295,8 +297,8 @@ def list_keys(way, key, wanted, link_keys, first, size, of_filter):
     for at in range(size):
         of_key[at] = count
         count += used[at]
-    for filter in range(way.size):
-        if way[filter] == wanted:
+    for filter in range(path.size):
+        if path[filter] == wanted:
             of_filter[filter] = of_key[key[filter]]
     link_list = np.empty(link_keys.size, np.int64)
     for at in range(link_keys.size):
@@ -305,30 +307,30 @@ def list_keys(way, key, wanted, link_keys, first, size, of_filter):
 
 
 @njit(cache=True, nogil=True)
-def list_slots(way, key, slot, wanted, wanted_key, first, size, of_filter):
-    """A list for each slot of filters with a way and a key, or any if that is below zero.
+def list_slots(path, key, slot, wanted, wanted_key, first, size, of_filter):
+    """A list for each slot of filters with a path and a key, or any if that is below zero.
 
     These, -1 of a slot that has none, and how many there are then.
     """
     of_slot = np.full(size, -1, np.int64)
-    for filter in range(way.size):
-        if way[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
+    for filter in range(path.size):
+        if path[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
             of_slot[slot[filter]] = 0
     count = first
     for at in range(of_slot.size):
         if of_slot[at] == 0:
             of_slot[at] = count
             count += 1
-    for filter in range(way.size):
-        if way[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
+    for filter in range(path.size):
+        if path[filter] == wanted and (wanted_key < 0 or key[filter] == wanted_key):
             of_filter[filter] = of_slot[slot[filter]]
     return of_slot, count
 
 
 @njit(cache=True, nogil=True)
-def list_grams(way, key, slot, first, of_filter):
+def list_grams(path, key, slot, first, of_filter):
     """A list for each run of bytes in a slot: the slots and the runs."""
-    chosen = going(way, np.int64(BY_GRAM))
+    chosen = going(path, np.int64(BY_GRAM))
     both = np.empty(chosen.size, np.int64)
     for at in range(chosen.size):
         both[at] = slot[chosen[at]] << 32 | key[chosen[at]]
@@ -344,13 +346,13 @@ def list_grams(way, key, slot, first, of_filter):
 
 
 @njit(cache=True, nogil=True)
-def nest_prefixes(tests, way, filed, bounds, slot_count, first, of_filter):
+def nest_prefixes(tests, path, filed, bounds, slot_count, first, of_filter):
     """A list for each prefix, numbered in their order.
 
     For each place among the bounds the innermost prefix, and for each prefix its parent, or -1: the
     nested intervals are walked by where they begin, with the open ones on a stack.
     """
-    chosen = going(way, np.int64(BY_PREFIX))
+    chosen = going(path, np.int64(BY_PREFIX))
     inner = np.full(2 * bounds.begins[-1] + slot_count, -1, np.int64)
     ends = np.full(inner.size, -1, np.int64)  # of prefixes by where they begin
     for at in range(chosen.size):
@@ -420,12 +422,12 @@ def put_in_order(tests, chosen, filed, numbers, bounds, slot_count):
 
 
 @njit(cache=True, nogil=True)
-def fill_dense(tests, slot_count, way, share, many_ranges):
+def fill_dense(tests, slot_count, path, share, many_ranges):
     """Put filters in cells: of several ranges and equalities that many events satisfy, if many.
 
     Expected visits in lists are weighed against looking at a word for 64 filters.
     """
-    celled, chosen = choose_wide(tests, way, share, many_ranges)
+    celled, chosen = choose_wide(tests, path, share, many_ranges)
     one = np.int64(1)
     test, filters = going(celled, one), going(chosen, one)
     frequency = np.zeros(2 * slot_count, np.int64)
@@ -470,15 +472,15 @@ def most_frequent(frequency):
 
 
 @njit(cache=True, nogil=True)
-def choose_wide(tests, way, share, many_ranges):
+def choose_wide(tests, path, share, many_ranges):
     """Mark tests that cells can hold of filters with several such, and these; none if they are few.
 
     They are filters of which nothing is narrow.
     """
-    celled, chosen = np.empty(tests.filter.size, np.int8), np.empty(way.size, np.int8)
+    celled, chosen = np.empty(tests.filter.size, np.int8), np.empty(path.size, np.int8)
     count = 0
     test = 0
-    for filter in range(way.size):
+    for filter in range(path.size):
         held = 0
         begin = test
         while test < tests.filter.size and tests.filter[test] == filter:
@@ -486,7 +488,7 @@ def choose_wide(tests, way, share, many_ranges):
             celled[test] = kind in (NUMBER_IN, TEXT_IS) and not tests.negated[test]
             held += celled[test]
             test += 1
-        suited = way[filter] in (BY_ORDER, BY_TEXT, BY_NUMBER)
+        suited = path[filter] in (BY_ORDER, BY_TEXT, BY_NUMBER)
         chosen[filter] = suited and held > 1 and share[filter] >= WIDE
         if chosen[filter]:
             count += 1

@@ -59,8 +59,8 @@ class ForwardingTable:
         if broadcast is None:
             return self._segment.match(event)
         allowed = set(broadcast)
-        shut = [n for interface, n in self._numbers.items() if interface not in allowed]
-        return self._segment.match(event, shut)
+        excluded = [n for interface, n in self._numbers.items() if interface not in allowed]
+        return self._segment.match(event, excluded)
 
     def forward_batch(self, batch: Batch, threads: int = 1) -> pa.Table:
         """For each row and each interface it goes through: `event` (row number), `interface`."""

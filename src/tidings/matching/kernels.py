@@ -32,7 +32,7 @@ intrinsic: Any = extending.intrinsic
     BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, SAMPLE_BEGIN, SAMPLE_KEY, PREFIX_LIST, PREFIX_PARENT,
     SLOT_TURNED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
     ORDERED_BEGIN, ORDERED,
-    SETTLED_BEGIN, SETTLED_KEY, SETTLED_OWNER,
+    EXACT_BEGIN, EXACT_KEY, EXACT_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
     LIST_BEGIN, RECORDS, MEMBERS, PATTERN_BEGIN,
     DENSE_SLOT, DENSE_CELL, DENSE_GROUP, DENSE_NEXT, DENSE_MASK, DENSE_BITS, DENSE_RECORD,
@@ -48,7 +48,7 @@ NUMBER_IN, NUMBER_NOT, NUMBER_AMONG, TEXT_IS, TEXT_NOT, TEXT_AMONG, TEXT_BETWEEN
     range(8)
 )
 BOOLEAN_IS, EXISTS, ASK = range(8, 11)
-TEXT_LIKE: Final = 13  # 11 and 12 are kinds of what is fresh
+TEXT_LIKE: Final = 13  # 11 and 12 are kinds of what is recent
 KIND_SHIFT: Final = 26
 TYPE_SHIFT: Final = 22
 NEGATED: Final = 1 << 21
@@ -78,7 +78,7 @@ LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 CELLS: Final = 16  # into which the numbers of a dense slot are sorted
 DENSE_SLOTS: Final = 31  # as many as a mask has bits
 SEVERAL: Final = 1 << 30  # on a record's subscription: it may be met again, so mark it
-LONG: Final = 16  # subscriptions in a stretch that is worth being told of as one
+LONG: Final = 16  # subscriptions in a span that is worth being told of as one
 
 
 # An entry: so many numbers, one behind the other. `NUMBER` is the place of a number among numeric
@@ -135,8 +135,8 @@ def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
 # looks at every argument of a call, at arrays for longest.
 (
     WHOLE, WHOLE_SIZE, HIGHS, HIGHS_SIZE, TEXTS, TEXTS_SIZE, WORK, WORK_SIZE, OUT, OUT_SIZE,
-    STRETCHES, STRETCHES_SIZE, REMOVED, REMOVED_SIZE, CHANGED, CHANGED_SIZE, MADE, MADE_SIZE,
-    SCRATCH, LIMIT, FOUND, ASKED, STRETCHED, VERSION, READ, CONTEXT,
+    SPANS, SPANS_SIZE, REMOVED, REMOVED_SIZE, CHANGED, CHANGED_SIZE, MADE, MADE_SIZE,
+    SCRATCH, LIMIT, FOUND, ASKED, SPAN_COUNT, VERSION, READ, CONTEXT,
 ) = range(26)  # fmt: skip
 
 
@@ -631,7 +631,7 @@ def done(whole, at, work, epoch):
 def check_record(at, whole, texts, entries, data, work, epoch, out, found, asks):
     """Check the filter whose record begins here, and put out its subscription if it holds.
 
-    Questions are put out from the end: subscription and question, backwards.
+    Residuals are put out from the end: subscription and residual, backwards.
     """
     subscription = whole[at]
     tests = whole[at + 1]
@@ -695,23 +695,23 @@ def visit_records(begin, last, whole, texts, entries, data, work, epoch, out, fo
 
 
 @njit(cache=True, nogil=True)
-def visit_settled(slot, which, query, whole, stretches, stretched, out, found):
-    """What needs no further test, up to a key: put out, or if it is long told of as a stretch."""
-    begin = item(whole, SETTLED_BEGIN, 4 * slot + which)
-    first, last = begin, item(whole, SETTLED_BEGIN, 4 * slot + which + 1)
-    keys = whole[2 * SETTLED_KEY]
+def visit_exact(slot, which, query, whole, spans, span_count, out, found):
+    """What needs no further test, up to a key: put out, or if it is long told of as a span."""
+    begin = item(whole, EXACT_BEGIN, 4 * slot + which)
+    first, last = begin, item(whole, EXACT_BEGIN, 4 * slot + which + 1)
+    keys = whole[2 * EXACT_KEY]
     while first < last:
         middle = (first + last) >> 1
         if whole[keys + middle] <= query:
             first = middle + 1
         else:
             last = middle
-    if first - begin < LONG or stretches.size == 0:
-        copy(whole, whole[2 * SETTLED_OWNER] + begin, first - begin, out, found)
-        return found + first - begin, stretched
-    stretches[2 * stretched] = 4 * slot + which
-    stretches[2 * stretched + 1] = first - begin
-    return found, stretched + 1
+    if first - begin < LONG or spans.size == 0:
+        copy(whole, whole[2 * EXACT_OWNER] + begin, first - begin, out, found)
+        return found + first - begin, span_count
+    spans[2 * span_count] = 4 * slot + which
+    spans[2 * span_count + 1] = first - begin
+    return found, span_count + 1
 
 
 @njit(cache=True, nogil=True)
@@ -893,8 +893,8 @@ def scan_words(word, last, whole, cells, rows, several, candidates, count):
     return count
 
 
-# Many events go through the cells the other way: a bit for each event of a block, and a row of bits
-# for each run of cells of each slot; what a filter asks are some of these rows.
+# Many events go through the cells the other way round: a bit for each event of a block, and a row
+# of bits for each run of cells of each slot; what a filter asks are some of these rows.
 RUNS: Final = CELLS * (CELLS + 1) // 2
 RUNS_ASKED: Final = 5  # of a filter, at most
 BLOCK: Final = 2_048  # events
@@ -1045,18 +1045,18 @@ def bring_near(at, end, whole, entries, step):
             constant = item(whole, NUMBER_BEGIN, slot) + (entries[at + NUMBER] >> 1)
             bring_place(whole, whole[2 * NUMBER_PLACE] + constant, records, step)
         ordered = whole[2 * ORDERED_BEGIN] + 4 * slot + which
-        settled = whole[2 * SETTLED_BEGIN] + 4 * slot + which
+        exact = whole[2 * EXACT_BEGIN] + 4 * slot + which
         if step == 0:
             prefetch(whole, np.int64(ordered))
-            prefetch(whole, np.int64(settled))
+            prefetch(whole, np.int64(exact))
         elif step == 1:
             for i in range(2):
                 begin = whole[ordered + i]
                 if begin < whole[ordered + i + 1]:
                     prefetch(whole, np.int64(whole[2 * ORDERED] + ORDERED_WIDTH * begin))
-                first, last = whole[settled + i], whole[settled + i + 1]
+                first, last = whole[exact + i], whole[exact + i + 1]
                 if first < last:
-                    prefetch(whole, np.int64(whole[2 * SETTLED_KEY] + ((first + last) >> 1)))
+                    prefetch(whole, np.int64(whole[2 * EXACT_KEY] + ((first + last) >> 1)))
         at += WIDTH
 
 
@@ -1086,12 +1086,12 @@ def met(entries, begin, at, field):
 
 
 @njit(cache=True, nogil=True)
-def probe(first, last, whole, texts, entries, data, work, out, stretches, limit, candidates):
+def probe(first, last, whole, texts, entries, data, work, out, spans, limit, candidates):
     """All subscriptions that the entries of one event satisfy.
 
-    Puts their numbers to the beginning of `out`, but for long stretches of settled ones, of which
-    list and length go to `stretches` if that has room; and to the end of `out`, backwards, the
-    subscriptions and questions that only Python can answer. Returns how many of each. Ends as soon
+    Puts their numbers to the beginning of `out`, but for long spans of exact ones, of which
+    list and length go to `spans` if that has room; and to the end of `out`, backwards, the
+    subscriptions and residuals that only Python can answer. Returns how many of each. Ends as soon
     as so many are found as there can be. `candidates` are filters held in cells that are left to
     check.
     """
@@ -1108,12 +1108,12 @@ def probe(first, last, whole, texts, entries, data, work, out, stretches, limit,
         work[place + 2] = at
     found = 0
     asks = 0
-    stretched = 0
+    span_count = 0
     found, asks = visit(
         whole[2 * ALWAYS], whole, texts, entries, data, work, epoch, out, found, asks
     )
     ordered = whole[2 * ORDERED_BEGIN]
-    settled = whole[2 * SETTLED_BEGIN]
+    exact = whole[2 * EXACT_BEGIN]
     numbered = whole[2 * NUMBER_PLACE] < whole[2 * NUMBER_PLACE + 1]
     at = first
     while at < last and found < limit:
@@ -1184,9 +1184,9 @@ def probe(first, last, whole, texts, entries, data, work, out, stretches, limit,
             else:
                 query = present
             place = 4 * slot + which
-            if whole[settled + place] < whole[settled + place + 1]:
-                found, stretched = visit_settled(
-                    slot, which, query, whole, stretches, stretched, out, found
+            if whole[exact + place] < whole[exact + place + 1]:
+                found, span_count = visit_exact(
+                    slot, which, query, whole, spans, span_count, out, found
                 )
             if whole[ordered + place] < whole[ordered + place + 1]:
                 found, asks = visit_ordered(
@@ -1200,16 +1200,16 @@ def probe(first, last, whole, texts, entries, data, work, out, stretches, limit,
             found, asks = check_record(
                 base + record, whole, texts, entries, data, work, epoch, out, found, asks
             )
-    return found, asks, stretched
+    return found, asks, span_count
 
 
 @njit(cache=True, nogil=True)
-def unroll(whole, stretches, stretched, out, found):
-    """Put out the subscriptions of stretches one by one."""
-    owners = whole[2 * SETTLED_OWNER]
-    for i in range(stretched):
-        begin = item(whole, SETTLED_BEGIN, stretches[2 * i])
-        count = stretches[2 * i + 1]
+def unroll(whole, spans, span_count, out, found):
+    """Put out the subscriptions of spans one by one."""
+    owners = whole[2 * EXACT_OWNER]
+    for i in range(span_count):
+        begin = item(whole, EXACT_BEGIN, spans[2 * i])
+        count = spans[2 * i + 1]
         copy(whole, owners + begin, count, out, found)
         found += count
     return found
@@ -1419,7 +1419,7 @@ def match_event(context, data):
     """One event in MessagePack: how many subscriptions, or `NOT_FLAT`.
 
     Where some are left to ask about, it is that number below -1, and how many stands in the
-    context. So does the number of stretches to be put behind what is found. The work array holds
+    context. So does the number of spans to be put behind what is found. The work array holds
     the scratch, then room for the candidates of cells, and behind it room for an entry for each
     byte of the event. Keeps the GIL: it is over before another thread could have used it.
     """
@@ -1436,7 +1436,7 @@ def match_long_event(context, data):
 def match_encoded(context, data):
     """What `match_event` does.
 
-    The list of a stretch is given below zero (-1 - list) where it changed since it was made. The
+    The list of a span is given below zero (-1 - list) where it changed since it was made. The
     context tells how many changes there were when this began.
     """
     changed = carray(pointer_to(context[CHANGED]), (context[CHANGED_SIZE],), np.int64)
@@ -1461,23 +1461,23 @@ def match_encoded(context, data):
         count = scan_dense(whole, dense[0], dense[1], several, candidates)
     if work[0] == LAST_EVENT:
         work[:scratch] = 0
-    stretches = numbers_at(context, STRETCHES)
-    found, asks, stretched = probe(
-        0, end, whole, texts, entries, data, work, out, stretches, context[LIMIT],
+    spans = numbers_at(context, SPANS)
+    found, asks, span_count = probe(
+        0, end, whole, texts, entries, data, work, out, spans, context[LIMIT],
         candidates[:count],
     )  # fmt: skip
     removed = carray(pointer_to(context[REMOVED]), (context[REMOVED_SIZE],), np.uint8)
     some_removed = removed[removed.size - 1] != 0
     if asks:
-        found = unroll(whole, stretches, stretched, out, found)
-        stretched = 0
-    if stretched:
+        found = unroll(whole, spans, span_count, out, found)
+        span_count = 0
+    if span_count:
         made = carray(pointer_to(context[MADE]), (context[MADE_SIZE],), np.int64)
-        for i in range(stretched):
-            number = stretches[2 * i]
+        for i in range(span_count):
+            number = spans[2 * i]
             if changed[number] != made[number]:
-                stretches[2 * i] = -1 - number
-    context[STRETCHED] = stretched
+                spans[2 * i] = -1 - number
+    context[SPAN_COUNT] = span_count
     if some_removed:
         kept = 0
         for i in range(found):
@@ -1519,16 +1519,16 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
     """Rows of a batch until the last or until there may be no room for another.
 
     Puts pairs of row and subscription into `rows` and `out`, triples of row, subscription and
-    question into `asked`. Returns the next row and how many of each. With `runs`, filters in cells
+    residual into `asked`. Returns the next row and how many of each. With `runs`, filters in cells
     are looked at for a block of events at a time. With `totals`, pairs are only counted: there is
-    one for each subscription, and behind them, for the settled ones in their order, where stretches
+    one for each subscription, and behind them, for the exact ones in their order, where spans
     begin (one more) and where they have ended (one less).
     """
     whole = numbers_at(context, WHOLE)
     work = numbers_at(context, WORK)
     one = numbers_at(context, OUT)  # has the room that a single event needs
-    stretches = np.empty(4 * longest(begins) // WIDTH, np.int32)
-    subscriptions = totals.size - 1 - (whole[2 * SETTLED_OWNER + 1] - whole[2 * SETTLED_OWNER])
+    spans = np.empty(4 * longest(begins) // WIDTH, np.int32)
+    subscriptions = totals.size - 1 - (whole[2 * EXACT_OWNER + 1] - whole[2 * EXACT_OWNER])
     texts = carray(pointer_to(context[TEXTS]), (context[TEXTS_SIZE],), np.uint8)
     limit = context[LIMIT]
     scratch = context[SCRATCH]
@@ -1564,21 +1564,21 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
                 bring_near(begins[later], begins[later + 1], whole, entries, step)
         if work[0] == LAST_EVENT:
             work[:scratch] = 0
-        here, more, stretched = probe(
-            begins[row], begins[row + 1], whole, texts, entries, data, work, one, stretches, limit,
+        here, more, span_count = probe(
+            begins[row], begins[row + 1], whole, texts, entries, data, work, one, spans, limit,
             candidates,
         )  # fmt: skip
         end = found
         if totals.size:
             for i in range(here):
                 totals[one[i]] += 1
-            for i in range(stretched):
-                begin = subscriptions + item(whole, SETTLED_BEGIN, stretches[2 * i])
+            for i in range(span_count):
+                begin = subscriptions + item(whole, EXACT_BEGIN, spans[2 * i])
                 totals[begin] += 1
-                totals[begin + stretches[2 * i + 1]] -= 1
+                totals[begin + spans[2 * i + 1]] -= 1
         else:
             copy(one, 0, here, out, found)
-            end = unroll(whole, stretches, stretched, out, found + here)
+            end = unroll(whole, spans, span_count, out, found + here)
             fill(rows, found, end - found, row)
         for i in range(more):
             asked[3 * asks] = row

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from tidings.matching.contract import Matcher
-from tidings.matching.counting import Counting
+from tidings.matching.rivals.counting import Counting
+from tidings.matching.rivals.search_tree import SearchTree
 from tidings.matching.scan import Scan
-from tidings.matching.search_tree import SearchTree
 from tidings.matching.table import Table
 
 MATCHERS: Final[dict[str, Callable[..., Matcher]]] = {

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-SPARE: Final = 1_000  # attributes, patterns and questions that nobody mentions any more
+SPARE: Final = 1_000  # attributes, patterns and residuals that nobody mentions any more
 
 
 class Coordinates(NamedTuple):
@@ -34,8 +34,8 @@ class Coordinates(NamedTuple):
     slots: Slots
     constants: Constants
     patterns: Patterns
-    questions: dict[Expression, int]
-    asking: Array  # the filters that have a question,
+    residuals: dict[Expression, int]
+    asking: Array  # the filters that have a residual,
     asked: Array  # and which
     shares: Array | None  # of events that satisfy each test, if known
 
@@ -52,7 +52,7 @@ class Coordinates(NamedTuple):
     ) -> Coordinates:
         """The filters of predicates, each owned by its place; slots that are new are added."""
         flat = Flat.of(predicates)
-        return cls.of(rank(flat.filters, flat.questions, statistics, slots), flat.owners)
+        return cls.of(rank(flat.filters, flat.residuals, statistics, slots), flat.owners)
 
     @classmethod
     def of(cls, ranked: Ranked, owners: Array) -> Coordinates:
@@ -63,7 +63,7 @@ class Coordinates(NamedTuple):
             ranked.slots,
             Constants(*map(fixed, ranked.constants)),
             ranked.patterns,
-            ranked.questions,
+            ranked.residuals,
             ranked.asking,
             ranked.asked,
             ranked.shares,
@@ -89,49 +89,49 @@ class Merged(NamedTuple):
     wasteful: bool  # much is in it that nobody mentions any more
 
 
-def merge(old: Coordinates, gone: Array, new: Coordinates) -> Merged:
-    """The filters of a table, but for those whose owners are gone, and those of another.
+def merge(old: Coordinates, removed: Array, new: Coordinates) -> Merged:
+    """The filters of a table, but for those whose owners are removed, and those of another.
 
     The slots of the other go on from its own, and subscriptions have the same numbers in both.
     """
     patterns, pattern_number = old.patterns.joined(new.patterns)
     joined = mk.join(
-        old.filters, *old.constants, gone, new.filters, *new.constants,
+        old.filters, *old.constants, removed, new.filters, *new.constants,
         pattern_number, len(old.patterns.numbers), len(new.slots),
     )  # fmt: skip
     constants = Constants(*map(fixed, (joined.numbers, joined.equal, joined.bounds)))
-    questions, asking, asked = _questions(old, joined.kept, new)
+    residuals, asking, asked = _residuals(old, joined.kept, new)
     shares = None
     if old.shares is not None and new.shares is not None:
         kept = np.repeat(joined.kept, old.filters.sizes)
         shares = np.concatenate((old.shares[kept], new.shares))
     coordinates = Coordinates(
-        joined.packed, new.slots, constants, patterns, questions, asking, asked, shares
+        joined.packed, new.slots, constants, patterns, residuals, asking, asked, shares
     )
     ranked = Ranked(
         joined.tests, joined.owners.size, new.slots, constants, patterns, joined.packed.members,
-        questions, asking, asked, shares,
+        residuals, asking, asked, shares,
     )  # fmt: skip
     mentioned = (
         (len(new.slots), joined.slots),
         (len(patterns.numbers), joined.patterns),
-        (len(questions), np.unique(asked).size),
+        (len(residuals), np.unique(asked).size),
     )
     wasteful = any(there > SPARE + 2 * used for there, used in mentioned)
     return Merged(ranked, coordinates, joined.owners, wasteful)
 
 
-def _questions(
+def _residuals(
     old: Coordinates, kept: Array, new: Coordinates
 ) -> tuple[dict[Expression, int], Array, Array]:
-    """The questions of both, and which filters have which."""
-    if not old.questions and not new.questions:
+    """The residuals of both, and which filters have which."""
+    if not old.residuals and not new.residuals:
         return {}, old.asking, old.asked
-    questions = dict(old.questions)
-    number_of = [questions.setdefault(asked, len(questions)) for asked in new.questions]
+    residuals = dict(old.residuals)
+    number_of = [residuals.setdefault(asked, len(residuals)) for asked in new.residuals]
     asks = kept[old.asking]
     number = np.cumsum(kept) - 1
     count = np.count_nonzero(kept)
     asking = np.concatenate((number[old.asking[asks]], count + new.asking))
     asked = np.concatenate((old.asked[asks], np.array(number_of, np.int64)[new.asked]))
-    return questions, asking, asked
+    return residuals, asking, asked

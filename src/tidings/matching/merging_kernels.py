@@ -84,14 +84,14 @@ class Joined(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def join(
-    old, old_numbers, old_equal, old_bounds, gone,
+    old, old_numbers, old_equal, old_bounds, removed,
     new, new_numbers, new_equal, new_bounds, new_patterns, old_patterns, slot_count,
 ):  # fmt: skip
-    """Two tables as one, without the filters of the first whose owners are gone.
+    """Two tables as one, without the filters of the first whose owners are removed.
 
     `new_patterns` are the numbers of the second's patterns behind so many of the first.
     """
-    kept = ~gone[old.owners]
+    kept = ~removed[old.owners]
     every = np.ones(new.owners.size, np.bool_)
     one_numbers = Numbers(old_numbers.highs, old_numbers.lows, for_slots(old_numbers, slot_count))
     two_numbers = Numbers(new_numbers.highs, new_numbers.lows, for_slots(new_numbers, slot_count))
@@ -445,7 +445,7 @@ def unpacked(packed, filter):
         shape = packed.shapes[i]
         tests.kind[i] = kind_of(shape)
         tests.types[i] = shape >> 4 & 15
-        tests.way[i] = shape >> 8 & 15
+        tests.path[i] = shape >> 8 & 15
         tests.negated[i] = shape >> 12 & 1
         tests.exact[i] = shape >> 13 & 1
         tests.added[i] = shape >> 14 & 1
@@ -461,7 +461,7 @@ def pack(tests, filters, owners, members):
     shapes = np.empty(tests.filter.size, np.uint16)
     for i in range(shapes.size):
         shapes[i] = fold_shape(
-            tests.kind[i], tests.types[i], tests.way[i],
+            tests.kind[i], tests.types[i], tests.path[i],
             tests.negated[i], tests.exact[i], tests.added[i],
         )  # fmt: skip
     return Packed(
@@ -470,7 +470,7 @@ def pack(tests, filters, owners, members):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def fold_shape(kind, types, way, negated, exact, added):
+def fold_shape(kind, types, path, negated, exact, added):
     """What `unpacked` reads: all of a test that does not depend on constants."""
     flags = np.int64(negated) << 12 | np.int64(exact) << 13 | np.int64(added) << 14
-    return np.int64(kind) | np.int64(types) << 4 | np.int64(way) << 8 | flags
+    return np.int64(kind) | np.int64(types) << 4 | np.int64(path) << 8 | flags

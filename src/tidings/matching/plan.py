@@ -35,10 +35,10 @@ class Plan(NamedTuple):
     texts: Array
     folded: dict[str, str]  # attribute: the name that its folded values go under
     names: dict[str, int]  # name, derived ones too: slot
-    questions: list[Expression]
+    residuals: list[Expression]
     filters: int
     constraints: int
-    room: int  # what one event may put out at most, questions included
+    room: int  # what one event may put out at most, residuals included
     cells: int  # places of filters held in cells
     scratch: int  # how many numbers a thread works with, besides the entries of its event
 
@@ -51,26 +51,26 @@ class Plan(NamedTuple):
 def compile_plan(
     filters: Sequence[Sequence[Constraint]],
     owners: Array,
-    whole_questions: dict[int, Expression],
+    whole_residuals: dict[int, Expression],
     subscriptions: int,
     absorb: bool = False,
     statistics: Statistics | None = None,
 ) -> Plan:
     """Compile filters, each owned by the subscription of that number.
 
-    `whole_questions` gives, for a filter that is only a necessary condition, what to ask besides.
+    `whole_residuals` gives, for a filter that is only a necessary condition, what to ask besides.
     With `absorb`, filters that another of one constraint of the same subscription covers are left
     out. What is selective is told by `statistics` of events, or else estimated from the filters.
     """
     owners = np.asarray(owners, np.int64)
-    ranked = rank(filters, whole_questions, statistics)
+    ranked = rank(filters, whole_residuals, statistics)
     if not absorb:
         return lay_out(ranked, owners, subscriptions)
     all_filters, all_constraints = ranked.filters, int((~ranked.tests.added).sum())
     kept = np.flatnonzero(~absorbed(ranked, owners))
-    number = {filter: at for at, filter in enumerate(kept.tolist()) if filter in whole_questions}
-    whole_questions = {at: whole_questions[filter] for filter, at in number.items()}
-    ranked = rank([filters[filter] for filter in kept.tolist()], whole_questions, statistics)
+    number = {filter: at for at, filter in enumerate(kept.tolist()) if filter in whole_residuals}
+    whole_residuals = {at: whole_residuals[filter] for filter, at in number.items()}
+    ranked = rank([filters[filter] for filter in kept.tolist()], whole_residuals, statistics)
     plan = lay_out(ranked, owners[kept], subscriptions)
     return plan._replace(filters=all_filters, constraints=all_constraints)
 
@@ -101,7 +101,7 @@ def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
         read_only(laid.texts.copy()),
         slots.folded,
         slots.numbers,
-        list(ranked.questions),
+        list(ranked.residuals),
         ranked.filters,
         laid.constraints,
         subscriptions + 2 * ranked.asking.size + 2,

@@ -53,9 +53,9 @@ def lay_out(
     kept, total = keep_tests(tests, lists.filed, lists.dense.filters, asking)
     chosen, done = split(lists.ordered, total, marked)
     ordered = put_in_order(tests, chosen, lists.filed, numbers, bounds, slots)
-    settled = put_in_order(tests, done, lists.filed, numbers, bounds, slots)
+    exact_lists = put_in_order(tests, done, lists.filed, numbers, bounds, slots)
     begins, places, link_places = place_records(
-        total, marked, lists, settled.filters, ordered.filters, asking
+        total, marked, lists, exact_lists.filters, ordered.filters, asking
     )
     records = write_records(
         tests, slots, kept, total, marked, places, asking, asked, lists.link_filter, link_places,
@@ -103,9 +103,9 @@ def lay_out(
     sections[k.SLOT_GRAMS] = slot_grams
     sections[k.ORDERED_BEGIN] = ordered.begins.astype(np.int32)
     sections[k.ORDERED] = write_ordered(tests, kept, marked, places, records, ordered)
-    sections[k.SETTLED_BEGIN] = settled.begins.astype(np.int32)
-    sections[k.SETTLED_KEY] = settled.keys.astype(np.int32)
-    sections[k.SETTLED_OWNER] = owners[settled.filters].astype(np.int32)
+    sections[k.EXACT_BEGIN] = exact_lists.begins.astype(np.int32)
+    sections[k.EXACT_KEY] = exact_lists.keys.astype(np.int32)
+    sections[k.EXACT_OWNER] = owners[exact_lists.filters].astype(np.int32)
     sections[k.GRAM_TABLE] = gram_table
     sections[k.GRAM_SLOT] = lists.gram_slots.astype(np.int32)
     sections[k.GRAM_BYTES] = lists.grams.astype(np.int32)
@@ -227,7 +227,7 @@ def mark_owners(owners, linked, subscriptions):
 
 @njit(cache=True, nogil=True)
 def keep_tests(tests, filed, dense, asking):
-    """Mark the tests that are left after filing; how many of each filter, a question counted."""
+    """Mark the tests that are left after filing; how many of each filter, a residual counted."""
     kept, total = np.empty(tests.filter.size, np.bool_), np.zeros(filed.size, np.int64)
     inside = np.zeros(total.size, np.bool_)
     for at in range(dense.size):
@@ -239,14 +239,14 @@ def keep_tests(tests, filed, dense, asking):
     for test in range(tests.filter.size):
         filter = tests.filter[test]
         done = filed[filter] == test and tests.exact[test] and not inside[filter]  # cells are wider
-        spared = tests.added[test] and not asks[filter]  # else these may spare a question
+        spared = tests.added[test] and not asks[filter]  # else these may spare a residual
         kept[test] = not (done or spared or tests.kind[test] == ASK)
         total[filter] += kept[test]
     return kept, total
 
 
 @njit(cache=True, nogil=True)
-def place_records(total, marked, held, settled, in_order, asking):
+def place_records(total, marked, held, exact_lists, in_order, asking):
     """Where records and links lie, list by list: first those without tests, others, then links.
 
     What is found otherwise is in the last list; there ordered ones lie in their order, so that a
@@ -259,10 +259,10 @@ def place_records(total, marked, held, settled, in_order, asking):
     begins = np.empty(lists + 2, np.int64)
     places = np.empty(total.size, np.int64)
     link_places = np.empty(link_list.size, np.int64)
-    SETTLED, ORDERED, DENSE = 1, 2, 3
+    EXACT, ORDERED, DENSE = 1, 2, 3
     special = np.zeros(total.size, np.int8)
-    for at in range(settled.size):
-        special[settled[at]] = SETTLED
+    for at in range(exact_lists.size):
+        special[exact_lists[at]] = EXACT
     for at in range(in_order.size):
         special[in_order[at]] = ORDERED
     for at in range(dense.size):
@@ -273,7 +273,7 @@ def place_records(total, marked, held, settled, in_order, asking):
     at_rank = np.zeros(3 * (lists + 1) + 1, np.int64)
     for filter in range(total.size):
         places[filter] = 2 + 3 * total[filter]  # for now how long it is
-        if special[filter] == SETTLED:
+        if special[filter] == EXACT:
             places[filter] = 0
         elif special[filter] == ORDERED and total[filter] <= 1 and not asks[filter]:
             places[filter] = 0  # the only test stands with the key
@@ -303,8 +303,8 @@ def rank_of(filter, total, marked, of_filter, lists):
     """The place of a filter's list, and of where in it."""
     if of_filter[filter] < 0:
         return 3 * lists + 1
-    bare = total[filter] == 0 and marked[filter] & SEVERAL == 0
-    return 3 * of_filter[filter] + (0 if bare else 1)
+    single = total[filter] == 0 and marked[filter] & SEVERAL == 0
+    return 3 * of_filter[filter] + (0 if single else 1)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -326,7 +326,7 @@ def word_of(tests, test):
 def write_records(
     tests, slots, kept, total, marked, places, asking, asked, link_filter, link_places, size
 ):  # fmt: skip
-    """The records: the owner, how many tests, these from the rarest slot on, a question."""
+    """The records: the owner, how many tests, these from the rarest slot on, a residual."""
     records = np.zeros(size, np.int32)
     frequency = np.zeros(slots, np.int64)
     for slot in tests.slot:

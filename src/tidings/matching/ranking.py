@@ -3,7 +3,7 @@
 Constants are ranked attribute by attribute. Operators that ignore case or look at the end of a text
 become plain ones on a *derived* attribute (folded, reversed), which is computed from the event.
 What the kernels cannot test (regular expressions, inner wildcards where case is ignored or the
-pattern is long, tests of other dialects, predicates without a normal form) becomes a question that
+pattern is long, tests of other dialects, predicates without a normal form) becomes a residual that
 Python answers after the index has pruned.
 
 Everything here is done on whole columns at once: a million filters take seconds.
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# Ways to file a filter.
-NO_WAY, BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(7)
+# Paths to file a filter.
+NO_PATH, BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(7)
 BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS = range(7, 11)
-WAYS: Final = 11
+PATHS: Final = 11
 
 # Derived attributes, and the mark that their names carry behind a NUL. Texts are folded in Python
 # and turned round by the kernels.
@@ -78,7 +78,7 @@ PART: Final = 1 << 14  # constraints that are taken at a time
 MOMENT: Final = 50e-6  # seconds
 _NEVER: Final = threading.Event()
 _PATTERNS: Final = frozenset({"like", "ilike"})
-_QUESTIONS: Final = frozenset({"ilike", "matches", "imatches", "holds"})
+_RESIDUALS: Final = frozenset({"ilike", "matches", "imatches", "holds"})
 _BY_PRESENCE: Final = _PATTERNS | {"matches", "imatches", "!=", "i!="}
 
 
@@ -131,7 +131,7 @@ class Tests(NamedTuple):
     negated: Array
     low: Array
     high: Array
-    way: Array
+    path: Array
     exact: Array  # filed under it, it need not be tested again
     added: Array  # it follows from a pattern beside it
 
@@ -151,21 +151,21 @@ class Ranked(NamedTuple):
     constants: Constants
     patterns: Patterns
     members: Array  # of lists of values, one list after another
-    questions: dict[Expression, int]
-    asking: Array  # the filters that have a question,
+    residuals: dict[Expression, int]
+    asking: Array  # the filters that have a residual,
     asked: Array  # and which
     shares: Array | None  # of events that satisfy each constraint, if known
 
 
 def rank(
     filters: Sequence[Sequence[Constraint]],
-    whole_questions: dict[int, Expression],
+    whole_residuals: dict[int, Expression],
     statistics: Statistics | None = None,
     slots: Slots | None = None,
 ) -> Ranked:
     """Filters in coordinates; `slots` are known already, and others are added to them.
 
-    `whole_questions` gives, for a filter that is only a necessary condition, what to ask besides.
+    `whole_residuals` gives, for a filter that is only a necessary condition, what to ask besides.
     """
     read = _Read(filters, slots or Slots(), statistics)
     if any(operator in _PATTERNS for operator, _ in read.groups):
@@ -175,7 +175,7 @@ def rank(
         read = _Read(more_filters, slots or Slots(), statistics)
         sizes = np.fromiter(map(len, filters), np.int64, len(filters))
         read.tests.added[:] = count_within(read.tests.filter) >= sizes[read.tests.filter]
-    return read.ranked(whole_questions)
+    return read.ranked(whole_residuals)
 
 
 def _literal(constraint: Constraint) -> Constraint | None:
@@ -255,7 +255,7 @@ class _Read:
             slot_of[code] = self.slots.of(self.names[name], transform)
         self.tests.slot[:] = slot_of[codes]
 
-    def ranked(self, whole_questions: dict[int, Expression]) -> Ranked:
+    def ranked(self, whole_residuals: dict[int, Expression]) -> Ranked:
         """Turn operands to coordinates, group by group."""
         numbers = TakenNumbers(len(self.slots))
         equal = TakenTexts(len(self.slots))
@@ -268,8 +268,8 @@ class _Read:
             transform, plain = _DERIVED.get(operator, (PLAIN, operator))
             operands = self.operands[at]
             slots = tests.slot[at]
-            if operator in _QUESTIONS:
-                self._question(at, operator)
+            if operator in _RESIDUALS:
+                self._residual(at, operator)
             elif operator == "like":
                 self._fitting(at, operands.tolist(), patterns)
             elif plain == "exists":
@@ -293,18 +293,18 @@ class _Read:
         constants = Constants(numbers.rank(), equal.rank(), bounds.rank())
         for finish in later:
             finish(constants)
-        questions, ask_of = self._questions(whole_questions)
+        residuals, ask_of = self._residuals(whole_residuals)
         return Ranked(
             tests, self.filters, self.slots, constants, patterns, np.asarray(members, np.int32),
-            questions, np.array(list(ask_of), np.int64), np.array(list(ask_of.values()), np.int64),
+            residuals, np.array(list(ask_of), np.int64), np.array(list(ask_of.values()), np.int64),
             self.shares,
         )  # fmt: skip
 
-    def _file(self, at: Array, way: int, exact: Any) -> None:
-        self.tests.way[at] = way
+    def _file(self, at: Array, path: int, exact: Any) -> None:
+        self.tests.path[at] = path
         self.tests.exact[at] = exact
 
-    def _question(self, at: Array, operator: str) -> None:
+    def _residual(self, at: Array, operator: str) -> None:
         """What only Python can test, and every event with the attribute has to be asked about."""
         self.tests.kind[at] = k.ASK
         if operator != "holds":  # which is about no attribute
@@ -406,7 +406,7 @@ class _Read:
     def _fitting(self, at: Array, texts: list[str], patterns: Patterns) -> None:
         made = {text: like_bytes(text) for text in set(texts)}
         numbers = patterns.fitted([made[text] for text in texts])
-        self._question(at[numbers < 0], "like")
+        self._residual(at[numbers < 0], "like")
         at, numbers = at[numbers >= 0], numbers[numbers >= 0]
         self.tests.kind[at] = k.TEXT_LIKE
         self.tests.low[at] = numbers
@@ -449,10 +449,10 @@ class _Read:
 
         return finish
 
-    def _questions(
-        self, whole_questions: dict[int, Expression]
+    def _residuals(
+        self, whole_residuals: dict[int, Expression]
     ) -> tuple[dict[Expression, int], dict[int, int]]:
-        """The questions of filters, each distinct one with a number, and which filter has which."""
+        """The residuals of filters, each distinct one with a number, and which filter has which."""
         parts: dict[int, list[Constraint]] = {}
         names = self.names
         for (operator, kind), at in self.groups.items():
@@ -467,9 +467,9 @@ class _Read:
                 parts.setdefault(int(self.tests.filter[test]), []).append(constraint)
         numbers: dict[Expression, int] = {}
         ask_of: dict[int, int] = {}
-        for filter in {**parts, **whole_questions}:
+        for filter in {**parts, **whole_residuals}:
             asked: Expression = (
-                whole_questions[filter] if filter in whole_questions else conjoin(parts[filter])
+                whole_residuals[filter] if filter in whole_residuals else conjoin(parts[filter])
             )
             ask_of[filter] = numbers.setdefault(asked, len(numbers))
         return numbers, ask_of
@@ -526,12 +526,12 @@ class Flat(NamedTuple):
 
     filters: list[Sequence[Any]]
     owners: Array  # of each filter the number of its predicate
-    questions: dict[int, Expression]
+    residuals: dict[int, Expression]
 
     @classmethod
     def of(cls, predicates: list[Predicate]) -> Flat:
         """Of these, in their order."""
-        questions: dict[int, Expression] = {}
+        residuals: dict[int, Expression] = {}
         filters: list[Sequence[Any]]
         try:
             filters = list(normal_forms(predicates))
@@ -541,12 +541,12 @@ class Flat(NamedTuple):
             for predicate in predicates:
                 found, complete = filters_of(predicate)
                 if not complete:
-                    questions[count] = predicate.expression
+                    residuals[count] = predicate.expression
                 filters.append(found)
                 count += len(found)
         sizes = np.fromiter(map(len, filters), np.int64, len(filters))
         owners = np.repeat(np.arange(len(predicates)), sizes)
-        return cls(list(chain.from_iterable(filters)), owners, questions)
+        return cls(list(chain.from_iterable(filters)), owners, residuals)
 
 
 def filters_of(predicate: Predicate) -> tuple[Sequence[Sequence[Constraint]], bool]:

@@ -28,8 +28,8 @@ from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.merging import Coordinates, merge
 from tidings.matching.plan import Plan, compile_plan, lay_out
-from tidings.matching.questions import Check, Questions
 from tidings.matching.ranking import Flat, rank
+from tidings.matching.residuals import Check, Residuals
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -40,19 +40,19 @@ NO_TOTALS: Final = np.zeros(0, np.int64)
 EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, for names
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
-SETTLED_HELD: Final = 1 << 18  # ids of settled filters kept as Python's objects, at most
+EXACT_HELD: Final = 1 << 18  # ids of exact filters kept as Python's objects, at most
 FEW_IDS: Final = 120  # whose array takes less than a kilobyte
 SPARSE: Final = 4  # times as many as there are subscriptions: how large integers may be as numbers
 LEAST_SPARSE: Final = 1_024
-MARKS: Final = 1 << 22  # of what is found, at a time, to leave out questions about it
+MARKS: Final = 1 << 22  # of what is found, at a time, to leave out residuals about it
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
 
-class Settled(NamedTuple):
-    """The ids of a list of settled filters that are not removed, and the places of the others."""
+class Exact(NamedTuple):
+    """The ids of a list of exact filters that are not removed, and the places of the others."""
 
     ids: list[Id]
-    gone: list[int]
+    removed: list[int]
 
 
 class Segment:
@@ -74,22 +74,22 @@ class Segment:
         self.removals = 0
         self._objects: Array | None = None  # the ids, made with the first match that needs them
         self._numbers: dict[Id, int] | None = None
-        self.questions = Questions(plan.questions)
+        self.residuals = Residuals(plan.residuals)
         self._local = _Local()
         self._match = k.match_long_event if plan.cells else k.match_event
-        # Lists of settled filters, if not too many: how often each changed, and all together, and
+        # Lists of exact filters, if not too many: how often each changed, and all together, and
         # at which change it was made. Made with the first match; one more is for none of them.
-        self.stretching = 0 < k.section(plan.whole, k.SETTLED_OWNER).size <= SETTLED_HELD
-        self._settled_begins = k.section(plan.whole, k.SETTLED_BEGIN)
-        lists = self._settled_begins.size - 1 if self.stretching else 0
+        self.keeps_spans = 0 < k.section(plan.whole, k.EXACT_OWNER).size <= EXACT_HELD
+        self._exact_begins = k.section(plan.whole, k.EXACT_BEGIN)
+        lists = self._exact_begins.size - 1 if self.keeps_spans else 0
         self.changed = np.zeros(lists + 2, np.int64)
         self._changes = self.changed.data
         self.made = np.full(lists, -1, np.int64)
         self._made = self.made.data
-        self._settled = [Settled([], [])] * lists
+        self._exact = [Exact([], [])] * lists
         self._settling = threading.Lock()
         # Of each subscription the list and the place there, made with the first removal.
-        self._settled_places: tuple[memoryview, memoryview] | None = None
+        self._exact_places: tuple[memoryview, memoryview] | None = None
         self._id_arrays: dict[bool, pa.Array] = {}
         self._asked_runs: Array | None = None  # made with the first large batch
         self._integers: tuple[int, bool] | None = None  # found when so many were removed
@@ -116,7 +116,7 @@ class Segment:
         # So that the kernels are compiled now, and not when others wait for the GIL.
         merge(nothing, none.astype(bool), nothing)
         flat = Flat.of(list(subscriptions.values()))
-        ranked = rank(flat.filters, flat.questions, statistics)
+        ranked = rank(flat.filters, flat.residuals, statistics)
         ids, taken, left = cls([], lay_out(rank([], {}), none, 0))._numbered(
             none.astype(bool), list(subscriptions)
         )
@@ -127,23 +127,23 @@ class Segment:
         return made
 
     def grown(
-        self, gone: Array, more: Mapping[Id, Predicate], statistics: Statistics | None = None
+        self, removed: Array, more: Mapping[Id, Predicate], statistics: Statistics | None = None
     ) -> Segment:
-        """Another one without the subscriptions gone, and with more in their places."""
+        """Another one without the subscriptions removed, and with more in their places."""
         assert self.coordinates is not None
         slots = self.coordinates.slots.copy()
-        lately = Coordinates.of_predicates(list(more.values()), slots, statistics)
-        return self.joined(gone, list(more), lately)
+        newer = Coordinates.of_predicates(list(more.values()), slots, statistics)
+        return self.joined(removed, list(more), newer)
 
-    def joined(self, gone: Array, more: list[Id], lately: Coordinates) -> Segment:
+    def joined(self, removed: Array, more: list[Id], newer: Coordinates) -> Segment:
         """The same with filters ranked already, each owned by a place among the ids that come.
 
         Their slots go on from those here. Both segments know the numbers of all ids; which of these
         it has, each sees by its own.
         """
         assert self.coordinates is not None
-        ids, taken, left = self._numbered(gone, more)
-        merged = merge(self.coordinates, gone, lately.owned_by(taken))
+        ids, taken, left = self._numbered(removed, more)
+        merged = merge(self.coordinates, removed, newer.owned_by(taken))
         other = Segment(ids, lay_out(merged.ranked, merged.owners, len(ids)))
         if not merged.wasteful:
             other.coordinates = merged.coordinates
@@ -155,25 +155,25 @@ class Segment:
                 objects[taken] = np.fromiter(more, np.int64, len(more))
                 other._objects = objects
         other._leave(left)
-        other.questions.take_over(self.questions)
+        other.residuals.take_over(self.residuals)
         return other
 
-    def _numbered(self, gone: Array, more: list[Id]) -> tuple[Sequence[Id], Array, Array]:
+    def _numbered(self, removed: Array, more: list[Id]) -> tuple[Sequence[Id], Array, Array]:
         """The ids by number with more of them, the numbers that these take, and those left free.
 
         Integers that are not much larger than there are subscriptions are numbers themselves, which
-        spares it to look them up. Else the places of those gone are taken first.
+        spares it to look them up. Else the places of those removed are taken first.
         """
-        live = gone.size - int(np.count_nonzero(gone)) + len(more)
+        live = removed.size - int(np.count_nonzero(removed)) + len(more)
         if (self.counted or not len(self.ids)) and all_integers(more):
             taken = np.fromiter(more, np.int64, len(more))
             size = max(len(self.ids), int(taken.max(initial=-1)) + 1)
             if taken.min(initial=0) >= 0 and size <= SPARSE * live + LEAST_SPARSE:
                 left = np.ones(size, bool)
-                left[: gone.size] = gone
+                left[: removed.size] = removed
                 left[taken] = False
                 return range(size), taken, np.flatnonzero(left)
-        free = np.flatnonzero(gone)
+        free = np.flatnonzero(removed)
         appended = max(len(more) - free.size, 0)
         taken = np.append(free[: len(more)], len(self.ids) + np.arange(appended))
         ids = [*self.ids, *more[len(more) - appended :]]
@@ -196,8 +196,8 @@ class Segment:
 
     def held(self) -> list[Id]:
         """The ids that are not removed."""
-        gone = self.removed.tolist()
-        return [id for id, removed in zip(self.ids, gone, strict=True) if not removed]
+        is_removed = self.removed.tolist()
+        return [id for id, no_more in zip(self.ids, is_removed, strict=True) if not no_more]
 
     def number_of(self, id: Id) -> int | None:
         """The number of a subscription, if it is here and is not removed."""
@@ -222,7 +222,7 @@ class Segment:
         """Make what the first match and the first removal need otherwise."""
         if self.ids:
             self.number_of(self.ids[0])
-            self._settled_at(0)
+            self._exact_at(0)
             if not self.counted:
                 self.id_objects()
 
@@ -235,7 +235,7 @@ class Segment:
         bits, changes = self._bits, self._changes
         bits[number >> 3] |= 1 << (number & 7)
         bits[-1] = 1
-        which, place = self._settled_at(number)
+        which, place = self._exact_at(number)
         changes[which] += 1
         changes[-1] += 1
         self.removals += 1
@@ -243,15 +243,15 @@ class Segment:
             self._unsettle(which, place)
         return True
 
-    def remove_all(self, gone: Array) -> None:
+    def remove_all(self, removed: Array) -> None:
         """Mark as removed all subscriptions that are so in an array."""
-        self._leave(gone)
+        self._leave(removed)
         self.removed_bits[-1] = self.removals > 0
         self.changed += 1  # lists are made anew
 
-    def _leave(self, gone: Array) -> None:
+    def _leave(self, removed: Array) -> None:
         """Mark numbers as removed, of which nothing can be found."""
-        self.removed[gone] = True
+        self.removed[removed] = True
         self.removals = int(self.removed.sum())
         bits = np.packbits(self.removed, bitorder="little")
         self.removed_bits[: bits.size] = bits
@@ -262,7 +262,7 @@ class Segment:
         Whoever does it has to `unsettle` it then.
         """
         bits, changed = self.removed_bits, self.changed
-        of_list = changed.ctypes.data + 8 * self._settled_at(number)[0]
+        of_list = changed.ctypes.data + 8 * self._exact_at(number)[0]
         last = changed.ctypes.data + 8 * (changed.size - 1)
         return np.array(
             [
@@ -276,7 +276,7 @@ class Segment:
     def unsettle(self, number: int) -> None:
         """Count a subscription that was marked as removed, and take it from its list."""
         self.removals += 1
-        which, place = self._settled_at(number)
+        which, place = self._exact_at(number)
         if place >= 0:
             self._unsettle(which, place)
 
@@ -284,28 +284,30 @@ class Segment:
         """Take what was at a place from a list, unless that has to be made anew in any case."""
         with self._settling:
             if self._made[which] == self._changes[which] - 1:
-                ids, gone = self._settled[which]
-                before = bisect_left(gone, place)
-                if gone[before : before + 1] != [place]:  # or it was made when that had gone
+                ids, removed = self._exact[which]
+                before = bisect_left(removed, place)
+                if removed[before : before + 1] != [
+                    place
+                ]:  # or it was made when that had been removed
                     del ids[place - before]
-                    gone.insert(before, place)
+                    removed.insert(before, place)
                 self._made[which] += 1
 
-    def _settled_at(self, number: int) -> tuple[int, int]:
-        """The list of settled filters that has a subscription, and the place there.
+    def _exact_at(self, number: int) -> tuple[int, int]:
+        """The list of exact filters that has a subscription, and the place there.
 
         Of one that is in no list it is one more than there are, and -1.
         """
-        if self._settled_places is None:
-            lists = np.full(len(self.ids), len(self._settled), np.int32)
+        if self._exact_places is None:
+            lists = np.full(len(self.ids), len(self._exact), np.int32)
             places = np.full(len(self.ids), -1, np.int32)
-            if self.stretching:
-                owners = k.section(self.plan.whole, k.SETTLED_OWNER)
-                sizes = np.diff(self._settled_begins)
+            if self.keeps_spans:
+                owners = k.section(self.plan.whole, k.EXACT_OWNER)
+                sizes = np.diff(self._exact_begins)
                 lists[owners] = np.repeat(np.arange(sizes.size), sizes)
-                places[owners] = np.arange(owners.size) - self._settled_begins[lists[owners]]
-            self._settled_places = lists.data, places.data
-        of_list, in_list = self._settled_places
+                places[owners] = np.arange(owners.size) - self._exact_begins[lists[owners]]
+            self._exact_places = lists.data, places.data
+        of_list, in_list = self._exact_places
         return of_list[number], in_list[number]
 
     @property
@@ -339,78 +341,80 @@ class Segment:
     def match(
         self,
         event: dict[str, Any],
-        shut: Collection[int] = (),
+        excluded: Collection[int] = (),
         known: dict[Check, bool] | None = None,
     ) -> list[Id]:
-        """The ids that a flat event satisfies, but for those with the numbers in `shut`.
+        """The ids that a flat event satisfies, but for those with the numbers in `excluded`.
 
-        Answers to questions are taken from what is known, and put there.
+        Answers to residuals are taken from what is known, and put there.
         """
         plan = self.plan
         data = encode(event, plan.folded)
         held = self.arrays(len(data))
-        if shut:  # as if they had been put out already
-            held.work[plan.scratch - len(self.ids) + np.fromiter(shut, np.int64)] = held.work[0] + 1
+        if excluded:  # as if they had been put out already
+            held.work[plan.scratch - len(self.ids) + np.fromiter(excluded, np.int64)] = (
+                held.work[0] + 1
+            )
         found = self._match(held.context, data)
         if found >= 0:
-            if not shut:
+            if not excluded:
                 return self.found(held, found)
             numbers = held.out[:found]
-            if held.view[k.STRETCHED]:
+            if held.view[k.SPAN_COUNT]:
                 numbers = np.concatenate((numbers, *self._unrolled(held)))
         elif found == k.NOT_FLAT:
-            return self.match(Event(event), shut, known)
+            return self.match(Event(event), excluded, known)
         else:
             asks = held.context[k.ASKED]
             asked = held.out[: -2 * asks - 1 : -1]
             found_numbers = held.out[: -1 - found]
-            numbers = self.questions.answered(event, len(self.ids), found_numbers, asked, known)
+            numbers = self.residuals.answered(event, len(self.ids), found_numbers, asked, known)
         if self.removed_bits[-1]:
             numbers = numbers[~self.removed[numbers]]
-        if shut:
-            numbers = numbers[~np.isin(numbers, list(shut))]
+        if excluded:
+            numbers = numbers[~np.isin(numbers, list(excluded))]
         return self.ids_of(numbers)
 
     def found(self, held: Arrays, count: int) -> list[Id]:
         """The ids of what the kernel found, perhaps without what was removed since then."""
         ids = self.ids_of(held.out[:count])
-        self.stretch(held, ids)
+        self.span(held, ids)
         return ids
 
-    def stretch(self, held: Arrays, ids: list[Id]) -> None:
-        """Put the ids of stretches to those of what else the kernel found."""
-        stretched = held.view[k.STRETCHED]
-        if stretched:
-            settled = self._settled
-            stretches = iter(held.stretches[: 2 * stretched].tolist())
-            for number, count in zip(stretches, stretches, strict=True):
-                kept, gone = settled[number] if number >= 0 else self._settle(-1 - number)
-                if gone:
-                    count -= bisect_left(gone, count)
+    def span(self, held: Arrays, ids: list[Id]) -> None:
+        """Put the ids of spans to those of what else the kernel found."""
+        span_count = held.view[k.SPAN_COUNT]
+        if span_count:
+            exact = self._exact
+            spans = iter(held.spans[: 2 * span_count].tolist())
+            for number, count in zip(spans, spans, strict=True):
+                kept, removed = exact[number] if number >= 0 else self._settle(-1 - number)
+                if removed:
+                    count -= bisect_left(removed, count)
                 ids += kept[:count]
 
     def is_as_found(self, held: Arrays) -> bool:
         """Whether nothing was removed since the kernel began."""
         return bool(self._changes[-1] == held.view[k.VERSION])
 
-    def _settle(self, number: int) -> Settled:
-        """Make a list of settled filters as it is now."""
+    def _settle(self, number: int) -> Exact:
+        """Make a list of exact filters as it is now."""
         with self._settling:
             version = self.changed[number]
-            begin, end = self._settled_begins[number : number + 2]
-            owners = k.section(self.plan.whole, k.SETTLED_OWNER)[begin:end]
-            gone = self.removed[owners]
-            settled = Settled(self.ids_of(owners[~gone]), np.flatnonzero(gone).tolist())
-            self._settled[number] = settled
+            begin, end = self._exact_begins[number : number + 2]
+            owners = k.section(self.plan.whole, k.EXACT_OWNER)[begin:end]
+            removed = self.removed[owners]
+            exact = Exact(self.ids_of(owners[~removed]), np.flatnonzero(removed).tolist())
+            self._exact[number] = exact
             self.made[number] = version
-        return settled
+        return exact
 
     def _unrolled(self, held: Arrays) -> Iterator[Array]:
-        """The subscriptions of stretches."""
-        begins = self._settled_begins
-        owners = k.section(self.plan.whole, k.SETTLED_OWNER)
-        stretches = held.stretches[: 2 * held.view[k.STRETCHED]].reshape(-1, 2)
-        for number, count in stretches.tolist():
+        """The subscriptions of spans."""
+        begins = self._exact_begins
+        owners = k.section(self.plan.whole, k.EXACT_OWNER)
+        spans = held.spans[: 2 * held.view[k.SPAN_COUNT]].reshape(-1, 2)
+        for number, count in spans.tolist():
             begin = begins[number if number >= 0 else -1 - number]
             yield owners[begin : begin + count]
 
@@ -476,17 +480,17 @@ class Segment:
 
     def tally_batch(self, batch: Batch, totals: Array) -> None:
         """Add to `totals`, by number of the subscription, how many rows match each."""
-        if self.plan.questions:
+        if self.plan.residuals:
             tally(self.match_batch(batch), totals)
         else:
             self.tally_entries(entries_of_batch(batch, self.plan), batch.num_rows, totals)
 
     def tally_entries(self, rows: Rows, count: int, totals: Array) -> None:
-        """The same for the entries of so many rows, of a plan without questions.
+        """The same for the entries of so many rows, of a plan without residuals.
 
-        Quicker than `match_entries`, since of settled filters only stretches are noted.
+        Quicker than `match_entries`, since of exact filters only spans are noted.
         """
-        owners = k.section(self.plan.whole, k.SETTLED_OWNER)
+        owners = k.section(self.plan.whole, k.EXACT_OWNER)
         found = np.zeros(len(self.ids) + owners.size + 1, np.int64)
         nothing = np.zeros(self.plan.room, np.int64)
         asked = np.zeros(2 * self.plan.room, np.int32)
@@ -516,9 +520,9 @@ class Segment:
         """The matches of some rows, and what is left to ask."""
         plan = self.plan
         held = self.arrays(0)
-        asked = np.empty(2 * plan.room + (OUTPUT if plan.questions else 0), np.int32)
+        asked = np.empty(2 * plan.room + (OUTPUT if plan.residuals else 0), np.int32)
         pairs: list[Pairs] = []
-        questions: list[Array] = [np.zeros(0, np.int32)]
+        residuals: list[Array] = [np.zeros(0, np.int32)]
         while first < last:
             # Written once, to memory that the answer keeps: it may be most of the work. Arrow
             # hands memory out again that it has got back; memory new to a process costs most.
@@ -532,8 +536,8 @@ class Segment:
                 pairs.append((at[:found].copy(), out[:found].copy()))
             else:
                 pairs.append((at[:found], out[:found]))
-            questions.append(asked[: 3 * asks].copy())
-        return pairs, np.concatenate(questions)
+            residuals.append(asked[: 3 * asks].copy())
+        return pairs, np.concatenate(residuals)
 
     def _answered_rows(
         self, pairs: list[Pairs], asked: Array, events: EventsOf, nulls: bool
@@ -542,18 +546,18 @@ class Segment:
         nothing = np.zeros(0, np.int64)
         rows, numbers = (np.concatenate([nothing, *(p[at] for p in pairs)]) for at in (0, 1))
         asked = asked[~_among(asked, rows, numbers, len(self.ids))].astype(np.int64)
-        row, subscription, question = asked.T
-        questions = {q: self.questions[q] for q in np.unique(question).tolist()}
+        row, subscription, residual = asked.T
+        residuals = {q: self.residuals[q] for q in np.unique(residual).tolist()}
         # What looks at no column, but for nulls, has one answer for all rows: as if about row -1.
-        fixed = [q for q, asks in questions.items() if not nulls and not names_of((asks,))]
-        about = np.where(np.isin(question, fixed), -1, row)
+        fixed = [q for q, asks in residuals.items() if not nulls and not names_of((asks,))]
+        about = np.where(np.isin(residual, fixed), -1, row)
         wanted = np.unique(about[about >= 0])
-        given = events(wanted, names_of(questions.values()))
+        given = events(wanted, names_of(residuals.values()))
         event_of = {-1: {}, **dict(zip(wanted.tolist(), given, strict=True))}
-        distinct, which = np.unique(about * len(self.questions) + question, return_inverse=True)
-        pairs_asked = (part.tolist() for part in np.divmod(distinct, len(self.questions)))
+        distinct, which = np.unique(about * len(self.residuals) + residual, return_inverse=True)
+        pairs_asked = (part.tolist() for part in np.divmod(distinct, len(self.residuals)))
         answers = np.fromiter(
-            (self.questions.check(q)(event_of[r]) for r, q in zip(*pairs_asked, strict=True)),
+            (self.residuals.check(q)(event_of[r]) for r, q in zip(*pairs_asked, strict=True)),
             bool,
             distinct.size,
         )
@@ -619,11 +623,11 @@ class Arrays:
         self.size = max(size, 1024)
         self.work = np.zeros(plan.scratch + plan.cells + 64 + k.WIDTH * self.size, np.int32)
         self.out = np.zeros(plan.room, np.int32)
-        # Of each value two stretches, each of two numbers.
-        self.stretches = np.zeros(4 * self.size if segment.stretching else 0, np.int32)
+        # Of each value two spans, each of two numbers.
+        self.spans = np.zeros(4 * self.size if segment.keeps_spans else 0, np.int32)
         context = np.zeros(k.CONTEXT, np.int64)
         arrays = (
-            plan.whole, plan.highs, plan.texts, self.work, self.out, self.stretches,
+            plan.whole, plan.highs, plan.texts, self.work, self.out, self.spans,
             segment.removed_bits, segment.changed, segment.made,
         )  # fmt: skip
         context[: k.SCRATCH : 2] = [array.ctypes.data for array in arrays]

@@ -258,7 +258,7 @@ def _described(counter: Counter[Any], total: int) -> Values:
 
 
 class _Ranked:
-    """The values of one type, laid out for questions."""
+    """The values of one type, laid out for residuals."""
 
     def __init__(self, values: Values) -> None:
         self.values = values

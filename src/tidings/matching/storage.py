@@ -63,7 +63,7 @@ class Manifest(msgspec.Struct):
     arrays: list[str]  # of the plan, a file each
     folded: dict[str, str]
     names: dict[str, int]
-    questions: list[str]
+    residuals: list[str]
     files: dict[str, File]
     sha256: str = ""  # of this, without it
 
@@ -101,8 +101,8 @@ class StoredIds(Sequence[Id]):
         return self._list
 
 
-class StoredQuestions(Sequence[Expression]):
-    """Questions as text, read each when it is asked."""
+class StoredResiduals(Sequence[Expression]):
+    """Residuals as text, read each when it is asked."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -129,15 +129,15 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
         self.texts = texts
         self.bounds = bounds
         self._newer: dict[Id, Predicate] = {}
-        self._gone: set[Id] = set()  # stored ids that were removed or are among the newer
+        self._removed: set[Id] = set()  # stored ids that were removed or are among the newer
         self._numbers: dict[Id, int] | None = None
 
     def __len__(self) -> int:
-        return len(self.ids) - len(self._gone) + len(self._newer)
+        return len(self.ids) - len(self._removed) + len(self._newer)
 
     def __iter__(self) -> Iterator[Id]:
-        gone = self._gone
-        yield from (id for id in self.ids if id not in gone) if gone else self.ids
+        removed = self._removed
+        yield from (id for id in self.ids if id not in removed) if removed else self.ids
         yield from self._newer
 
     def __contains__(self, id: object) -> bool:
@@ -160,17 +160,17 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
     def __setitem__(self, id: Id, predicate: Predicate) -> None:
         self._newer[id] = predicate  # before the older goes: readers do not lock
         if self._number(id) is not None:
-            self._gone.add(id)
+            self._removed.add(id)
 
     def __delitem__(self, id: Id) -> None:
         if self._number(id) is not None:
-            self._gone.add(id)
+            self._removed.add(id)
         else:
             del self._newer[id]
 
     def _number(self, id: Any) -> int | None:
         """The number of an id that is stored and still holds."""
-        if id in self._gone:
+        if id in self._removed:
             return None
         if isinstance(self.ids, range):
             return id if isinstance(id, int) and 0 <= id < len(self.ids) else None
@@ -230,18 +230,18 @@ def _write_files(folder: Path, segment: Segment, predicates: Sequence[Predicate 
             arrays.append(name)
         elif isinstance(value, int | np.integer):
             numbers[name] = int(value)
-        elif name not in ("folded", "names", "questions"):
+        elif name not in ("folded", "names", "residuals"):
             raise TypeError(f"no way to save {name!r} of a plan, a {type(value).__name__}")
     _write_subscriptions(folder / SUBSCRIPTIONS, segment, predicates)
     files = {}
     for name in [*(f"{name}.npy" for name in arrays), SUBSCRIPTIONS]:
         _flush(folder / name)
         files[name] = File((folder / name).stat().st_size, _digest(folder / name))
-    questions: Any = compiled.questions
-    if isinstance(questions, StoredQuestions):
-        questions = questions.texts
+    residuals: Any = compiled.residuals
+    if isinstance(residuals, StoredResiduals):
+        residuals = residuals.texts
     else:
-        questions = [_text(question, "a question") for question in questions]
+        residuals = [_text(residual, "a residual") for residual in residuals]
     manifest = Manifest(
         format=FORMAT,
         tidings=_version(),
@@ -252,7 +252,7 @@ def _write_files(folder: Path, segment: Segment, predicates: Sequence[Predicate 
         arrays=arrays,
         folded=compiled.folded,
         names=compiled.names,
-        questions=questions,
+        residuals=residuals,
         files=files,
     )
     manifest.sha256 = manifest.digest()
@@ -389,7 +389,7 @@ def _read(folder: Path, shown: Path, verify: bool) -> tuple[Segment, StoredPredi
         compiled = Plan(
             folded=manifest.folded,
             names=manifest.names,
-            questions=cast(Any, StoredQuestions(manifest.questions)),
+            residuals=cast(Any, StoredResiduals(manifest.residuals)),
             **arrays,
             **cast(Any, manifest.numbers),
         )

@@ -1,9 +1,9 @@
 """`Table`: which of very many subscriptions does this event satisfy?
 
-A table is one compiled segment and an index of what is fresh, which can be added to. Adding and
+A table is one compiled segment and an index of what is recent, which can be added to. Adding and
 removing touch only the last and marks on the other, so they take effect with the next call; when
-much is fresh, it is compiled in the background with the segment, and put in place at once. Matching
-never waits for that and is exact at every moment.
+much is recent, it is compiled in the background with the segment, and put in place at once.
+Matching never waits for that and is exact at every moment.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ import pyarrow as pa
 from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
-from tidings.matching import fresh_search_kernels as fs
 from tidings.matching import kernels as k
+from tidings.matching import recent_search_kernels as fs
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
-from tidings.matching.fresh import NOTHING, Fresh
-from tidings.matching.fresh_ranking import rank_fresh
-from tidings.matching.questions import Check
 from tidings.matching.ranking import Slots
+from tidings.matching.recent import NOTHING, RecentIndex
+from tidings.matching.recent_ranking import rank_recent
+from tidings.matching.residuals import Check
 from tidings.matching.segment import Segment, encode
 from tidings.matching.storage import StoredPredicates, read_table, write_table
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
-FRESH: Final = 4_096  # subscriptions that are fresh, at least, before they are compiled
+RECENT: Final = 4_096  # subscriptions that are recent, at least, before they are compiled
 ANEW: Final = 3  # times as many where all has to be compiled anew
 SMALL: Final = 16_384  # of a larger table there have to be more, as the root of its size
 TRIES: Final = 2  # to match an event once more while others change the table
@@ -50,18 +50,18 @@ class Parts(NamedTuple):
     """What a table is made of; all of it changes at once."""
 
     segments: tuple[Segment, ...]
-    fresh: Fresh
-    jointly: bool = False  # to be asked by one call even if nothing is fresh
+    recent: RecentIndex
+    combined: bool = False  # to be asked by one call even if nothing is recent
 
     @classmethod
-    def of(cls, segment: Segment, fresh: Fresh) -> Parts:
-        """One segment and what is fresh.
+    def of(cls, segment: Segment, recent: RecentIndex) -> Parts:
+        """One segment and what is recent.
 
         Where integers are ids, but not numbers, one call also puts the ones for the others.
         """
         listed = isinstance(segment.ids, list) and not segment.counted
-        jointly = listed and not segment.plan.questions and segment.id_objects().dtype != object
-        return cls((segment,), fresh, jointly)
+        combined = listed and not segment.plan.residuals and segment.id_objects().dtype != object
+        return cls((segment,), recent, combined)
 
 
 class Table:
@@ -100,12 +100,14 @@ class Table:
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
         self._changed: set[Id] = set()  # since the compiling began
-        self._least = 0  # that must be fresh, after compiling has failed
+        self._least = 0  # that must be recent, after compiling has failed
         self._next_look = 0  # whether to compile, after so many changes
-        self._compiled: tuple[Fresh, int, Segment] | None = None  # what was fresh, for a batch
-        self._parts = Parts((), Fresh())
+        self._compiled: tuple[RecentIndex, int, Segment] | None = (
+            None  # what was recent, for a batch
+        )
+        self._parts = Parts((), RecentIndex())
         if given:
-            self._parts = Parts.of(self._all(), self._nothing_fresh())
+            self._parts = Parts.of(self._all(), self._nothing_recent())
         self._local = _Local()
 
     # Subscriptions
@@ -123,9 +125,9 @@ class Table:
             if id in self._predicates:
                 raise contract.duplicate(id)
             self._predicates[id] = compiled
-            if not self._parts.fresh.add(id, compiled):
+            if not self._parts.recent.add(id, compiled):
                 self._add(id, compiled, NOTHING)
-            elif self._parts.fresh.changes >= self._next_look:
+            elif self._parts.recent.changes >= self._next_look:
                 self._compile_if_due()
 
     def remove(self, id: Id) -> None:
@@ -137,7 +139,7 @@ class Table:
                 raise contract.unknown(id) from None
             if self._compiling is not None:
                 self._changed.add(id)
-            if not self._parts.fresh.remove(id):
+            if not self._parts.recent.remove(id):
                 for segment in self._parts.segments:
                     if segment.remove(id):
                         break
@@ -162,13 +164,13 @@ class Table:
     def _file(self) -> None:
         """File what was added since an event was matched last."""
         with self._lock:
-            while not self._parts.fresh.file():
-                self._parts = self._parts._replace(fresh=self._parts.fresh.larger())
+            while not self._parts.recent.file():
+                self._parts = self._parts._replace(recent=self._parts.recent.larger())
 
     def _add(self, id: Id, predicate: Predicate, marks: Array) -> None:
-        """Make a subscription fresh, and what it stands for go, at the same moment."""
-        while not self._parts.fresh.add(id, predicate, marks):
-            self._parts = self._parts._replace(fresh=self._parts.fresh.larger(predicate))
+        """Make a subscription recent, and what it stands for go, at the same moment."""
+        while not self._parts.recent.add(id, predicate, marks):
+            self._parts = self._parts._replace(recent=self._parts.recent.larger(predicate))
         self._compile_if_due()
 
     # Matching
@@ -179,21 +181,25 @@ class Table:
             event = Event(event)
         while True:
             parts = self._parts
-            segments, fresh, jointly = parts
-            if fresh.waiting:
+            segments, recent, combined = parts
+            if recent.waiting:
                 self._file()
                 continue
-            if fresh.numbers or jointly:
+            if recent.numbers or combined:
                 reader = self._local.reader
-                if reader is None or reader.parts is not parts or reader.folds != len(fresh.folded):
+                if (
+                    reader is None
+                    or reader.parts is not parts
+                    or reader.folds != len(recent.folded)
+                ):
                     reader = self._local.reader = _Reader(parts, self._lock)
                 found = reader.match(event)
-                if self._parts is parts and reader.folds == len(fresh.folded):
+                if self._parts is parts and reader.folds == len(recent.folded):
                     return found
             else:
                 found = segments[0].match(event) if segments else []
                 # What was replaced meanwhile may have been asked for in neither of its places.
-                if self._parts is parts and not fresh.numbers:
+                if self._parts is parts and not recent.numbers:
                     return found
 
     def match_batch(
@@ -260,34 +266,34 @@ class Table:
             return self._growing(self._predicates)
         return self._segment(self._predicates)
 
-    def _nothing_fresh(self) -> Fresh:
-        """An index with room in the end for what will be fresh until it is compiled."""
-        return Fresh(wanted=2 * _due(len(self._predicates)))
+    def _nothing_recent(self) -> RecentIndex:
+        """An index with room in the end for what will be recent until it is compiled."""
+        return RecentIndex(wanted=2 * _due(len(self._predicates)))
 
     def _growing(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
         """Subscriptions as a segment that can grow; what is needed for that is compiled now."""
-        rank_fresh(Fresh(), [], [], Slots())
+        rank_recent(RecentIndex(), [], [], Slots())
         return Segment.growing(subscriptions, self._statistics)
 
     def _all_compiled(self) -> list[Segment]:
-        """The segments, and what is fresh as one more, kept until something changes."""
-        segments, fresh, _ = self._parts
-        if not fresh.numbers:
+        """The segments, and what is recent as one more, kept until something changes."""
+        segments, recent, _ = self._parts
+        if not recent.numbers:
             return [*segments]
         kept = self._compiled
-        if kept is None or kept[0] is not fresh or kept[1] != fresh.changes:
-            kept = self._compiled = (fresh, fresh.changes, self._segment(fresh.held()))
+        if kept is None or kept[0] is not recent or kept[1] != recent.changes:
+            kept = self._compiled = (recent, recent.changes, self._segment(recent.held()))
         return [*segments, kept[2]]
 
     def _compile_if_due(self) -> None:
-        segments, fresh, _ = self._parts
-        if fresh.changes < self._next_look or self._compiling is not None:
+        segments, recent, _ = self._parts
+        if recent.changes < self._next_look or self._compiling is not None:
             return
-        self._next_look = fresh.changes + SELDOM
+        self._next_look = recent.changes + SELDOM
         due = _due(max(map(len, segments), default=0))
         if segments and segments[0].coordinates is None:
             due *= ANEW
-        if len(fresh.numbers) < max(due, self._least):
+        if len(recent.numbers) < max(due, self._least):
             return
         self._compiling = threading.Thread(
             target=self._compile, daemon=True, name="tidings-compile"
@@ -295,34 +301,34 @@ class Table:
         self._compiling.start()
 
     def _compile(self) -> None:
-        """Compile what is fresh into the segment, and put that in place."""
+        """Compile what is recent into the segment, and put that in place."""
         changed: set[Id] = set()
         with self._lock:
             self._changed = set()
             self._file()
-            segments, fresh, _ = self._parts
-            frozen = dict(fresh.numbers)
-            gone = [segment.removed.copy() for segment in segments]
+            segments, recent, _ = self._parts
+            frozen = dict(recent.numbers)
+            removed = [segment.removed.copy() for segment in segments]
         try:
-            new = self._grown(segments, gone, fresh, frozen)
+            new = self._grown(segments, removed, recent, frozen)
             new.prepare()
             for _ in range(ROUNDS):  # each has less to do, until the last while others wait
                 with self._lock:
-                    lately, self._changed = self._changed, set()
-                for id in lately:
+                    newer, self._changed = self._changed, set()
+                for id in newer:
                     new.remove(id)
-                changed |= lately
+                changed |= newer
         except BaseException:
             with self._lock:  # all stays as it is, and is tried again when there is more
                 self._compiling = None
-                self._least = 2 * len(self._parts.fresh.numbers)
+                self._least = 2 * len(self._parts.recent.numbers)
             raise
         with self._lock:
             for id in self._changed:
                 new.remove(id)
             self._file()
-            self._parts.fresh.wanted = 2 * _due(len(new))
-            left = self._parts.fresh.without(frozen.keys() - changed - self._changed)
+            self._parts.recent.wanted = 2 * _due(len(new))
+            left = self._parts.recent.without(frozen.keys() - changed - self._changed)
             self._parts = Parts.of(new, left)
             self._compiling = None
             self._least = 0
@@ -330,21 +336,21 @@ class Table:
     def _grown(
         self,
         segments: tuple[Segment, ...],
-        gone: list[Array],
-        fresh: Fresh,
+        removed: list[Array],
+        recent: RecentIndex,
         frozen: dict[Id, int],
     ) -> Segment:
-        """What segments hold, but for what is gone, and what is fresh under these numbers."""
-        predicates = [fresh.predicates[number] for number in frozen.values()]
+        """What segments hold, but for what is removed, and what is recent under these numbers."""
+        predicates = [recent.predicates[number] for number in frozen.values()]
         if segments and segments[0].coordinates is not None:
             slots = segments[0].coordinates.slots.copy()
             numbers = list(frozen.values())
-            lately = rank_fresh(fresh, numbers, predicates, slots, self._statistics)
-            return segments[0].joined(gone[0], list(frozen), lately)
+            newer = rank_recent(recent, numbers, predicates, slots, self._statistics)
+            return segments[0].joined(removed[0], list(frozen), newer)
         held = dict(zip(frozen, predicates, strict=True))
-        for segment, marks in zip(segments, gone, strict=True):
-            for id, removed in zip(segment.ids, marks.tolist(), strict=True):
-                predicate = None if removed else self._predicates.get(id)
+        for segment, marks in zip(segments, removed, strict=True):
+            for id, is_removed in zip(segment.ids, marks.tolist(), strict=True):
+                predicate = None if is_removed else self._predicates.get(id)
                 if predicate is not None:  # or it was removed just now
                     held.setdefault(id, predicate)
         return self._growing(held)
@@ -361,7 +367,7 @@ class Table:
             self.wait()
             with self._lock:
                 if self._compiling is None:  # none has begun since
-                    self._parts = Parts.of(self._all(), self._nothing_fresh())
+                    self._parts = Parts.of(self._all(), self._nothing_recent())
                     self._next_look = 0
                     return
 
@@ -395,39 +401,39 @@ class Table:
         """
         table = cls()
         segment, table._predicates = read_table(path, verify)
-        table._parts = Parts.of(segment, table._nothing_fresh())
+        table._parts = Parts.of(segment, table._nothing_recent())
         return table
 
     def _is_one_segment(self) -> bool:
         """Whether one segment holds everything and nothing else."""
-        segments, fresh, _ = self._parts
-        return len(segments) == 1 and not segments[0].removals and not fresh.numbers
+        segments, recent, _ = self._parts
+        return len(segments) == 1 and not segments[0].removals and not recent.numbers
 
 
 _is_plain: Final = PLAIN_TYPES.issuperset
 
 
 class _Reader:
-    """Segments and what is fresh, asked by one call, in one thread."""
+    """Segments and what is recent, asked by one call, in one thread."""
 
     def __init__(self, parts: Parts, lock: threading.RLock) -> None:
         self.parts = parts
         self.lock = lock
-        self.segments, self.fresh, _ = parts
+        self.segments, self.recent, _ = parts
         self.tries = 0  # to match the same event
-        self.folds = len(self.fresh.folded)  # when there are more, another is needed
-        self.folded = {**self.fresh.folded}
+        self.folds = len(self.recent.folded)  # when there are more, another is needed
+        self.folded = {**self.recent.folded}
         for segment in self.segments:
             self.folded.update(segment.plan.folded)
-        self.asking = any(segment.plan.questions for segment in self.segments)
-        self.found = np.zeros(self.fresh.room, np.int64)
-        self.ids = np.zeros(sum(len(s.ids) for s in self.segments) + self.fresh.room, np.int64)
+        self.asking = any(segment.plan.residuals for segment in self.segments)
+        self.found = np.zeros(self.recent.room, np.int64)
+        self.ids = np.zeros(sum(len(s.ids) for s in self.segments) + self.recent.room, np.int64)
         self._make_room(1024)
 
     def match(self, event: dict[str, Any]) -> list[Id]:
-        """The ids in all segments, and of what is fresh, that a flat event satisfies.
+        """The ids in all segments, and of what is recent, that a flat event satisfies.
 
-        Without questions it keeps the GIL throughout: while others add or compile, it would often
+        Without residuals it keeps the GIL throughout: while others add or compile, it would often
         take longer to get it back than to match.
         """
         data = encode(event, self.folded)
@@ -435,31 +441,31 @@ class _Reader:
             self._make_room(len(data))
         if self.asking:
             return self._asked(event, data)
-        count = fs.match_jointly(self.joint, data)
+        count = fs.match_combined(self.combined, data)
         if count == 0:
             return []
         if count < 0:
             return self._again(count, event)
         ids: list[Id] = []
-        gathered = self.view[fs.JOINT_GATHERED]
+        gathered = self.view[fs.COMBINED_GATHERED]
         if gathered >= 0:
             ids = self.ids[:gathered].tolist()
             for segment, arrays in self.held:
-                if arrays.view[k.STRETCHED]:
-                    segment.stretch(arrays, ids)
+                if arrays.view[k.SPAN_COUNT]:
+                    segment.span(arrays, ids)
                     if not segment.is_as_found(arrays):
                         return self._anew(event)
             return ids
         for segment, arrays in self.held:
             found = arrays.view[k.FOUND]
-            if found or arrays.view[k.STRETCHED]:
+            if found or arrays.view[k.SPAN_COUNT]:
                 more = segment.found(arrays, found)
-                if arrays.view[k.STRETCHED] and not segment.is_as_found(arrays):
+                if arrays.view[k.SPAN_COUNT] and not segment.is_as_found(arrays):
                     return self._anew(event)
                 ids = ids + more if ids else more
-        fresh, asks = self.view[fs.JOINT_FOUND], self.view[fs.JOINT_ASKS]
-        if fresh or asks:
-            ids += self.fresh.found(fresh, asks, event, self.found)
+        recent, asks = self.view[fs.COMBINED_FOUND], self.view[fs.COMBINED_ASKS]
+        if recent or asks:
+            ids += self.recent.found(recent, asks, event, self.found)
         return ids
 
     def _anew(self, event: dict[str, Any]) -> list[Id]:
@@ -475,21 +481,21 @@ class _Reader:
 
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
         """The same where Python is asked."""
-        replaced, held = self.fresh.replaced, len(self.fresh.predicates)
+        replaced, held = self.recent.replaced, len(self.recent.predicates)
         known: dict[Check, bool] = {}
         ids: list[Id] = []
         for segment in self.segments:
             ids += segment.match(event, known=known)
-        count = fs.match_jointly(self.alone, data)
+        count = fs.match_combined(self.alone, data)
         if count < 0:
             return self._again(count, event)
-        fresh, asks = self.alone[fs.JOINT_FOUND : fs.JOINT_ASKS + 1].tolist()
-        if fresh or asks:
+        recent, asks = self.alone[fs.COMBINED_FOUND : fs.COMBINED_ASKS + 1].tolist()
+        if recent or asks:
             # An id that went and came again meanwhile would be found twice, so what came meanwhile
             # is left out; unless something was replaced, which may be found twice but not missed.
-            replacing = self.fresh.replacing or replaced != self.fresh.replaced
+            replacing = self.recent.replacing or replaced != self.recent.replaced
             most = None if replacing else held
-            more = self.fresh.found(fresh, asks, event, self.found, known, most)
+            more = self.recent.found(recent, asks, event, self.found, known, most)
             if replacing:
                 twice = set(more).intersection(ids)
                 more = [id for id in more if id not in twice]
@@ -510,28 +516,35 @@ class _Reader:
         entries = (fs.RAW_WIDTH + fs.FIELD_WIDTH // 2) * size + fs.PENDING_ROOM
         self.entries = np.zeros(entries, np.int64)
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
-        joint = np.zeros(fs.JOINT_PLAN + fs.JOINT_STEP * len(self.held), np.int64)
-        joint[fs.JOINT_FRESH] = self.fresh.context.ctypes.data
-        # Slots of what is fresh by those of the first plan; one is always there and has no name.
+        combined = np.zeros(fs.COMBINED_PLAN + fs.COMBINED_STEP * len(self.held), np.int64)
+        combined[fs.COMBINED_RECENT] = self.recent.context.ctypes.data
+        # Slots of what is recent by those of the first plan; one is always there and has no name.
         plans = [segment.plan.whole for segment in self.segments[:1]]
         self.slots = np.zeros(sum(k.section(p, k.SLOT_TURNED).size for p in plans), np.int64)
-        joint[fs.JOINT_KNOWN] = 1
+        combined[fs.COMBINED_KNOWN] = 1
         arrays = {
-            fs.JOINT_ENTRIES: self.entries, fs.JOINT_OUT: self.found, fs.JOINT_SLOTS: self.slots
-        }  # fmt: skip
+            fs.COMBINED_ENTRIES: self.entries,
+            fs.COMBINED_OUT: self.found,
+            fs.COMBINED_SLOTS: self.slots,
+        }
         for name, array in arrays.items():
-            joint[name : name + 2] = array.ctypes.data, array.size
-        self.alone = joint.copy()
-        joint[fs.JOINT_PLANS] = len(self.held)
-        joint[fs.JOINT_PLAN :: fs.JOINT_STEP] = [a.context.ctypes.data for _, a in self.held]
+            combined[name : name + 2] = array.ctypes.data, array.size
+        self.alone = combined.copy()
+        combined[fs.COMBINED_PLANS] = len(self.held)
+        combined[fs.COMBINED_PLAN :: fs.COMBINED_STEP] = [
+            a.context.ctypes.data for _, a in self.held
+        ]
         # The arrays are kept here too: two threads may make those of a segment at the same time.
         self.named = [np.zeros(0) if s.counted else s.id_objects() for s in self.segments]
         if all(ids.dtype != object for ids in self.named):
-            joint[fs.JOINT_IDS : fs.JOINT_IDS_SIZE + 1] = self.ids.ctypes.data, self.ids.size
+            combined[fs.COMBINED_IDS : fs.COMBINED_IDS_SIZE + 1] = (
+                self.ids.ctypes.data,
+                self.ids.size,
+            )
             addresses = [ids.ctypes.data if ids.size else 0 for ids in self.named]
-            joint[fs.JOINT_PLAN + 1 :: fs.JOINT_STEP] = addresses
-        self.joint = joint
-        self.view = joint.data  # which gives Python's integers at once
+            combined[fs.COMBINED_PLAN + 1 :: fs.COMBINED_STEP] = addresses
+        self.combined = combined
+        self.view = combined.data  # which gives Python's integers at once
 
 
 class _Local(threading.local):
@@ -542,8 +555,8 @@ class _Local(threading.local):
 
 
 def _due(compiled: int) -> int:
-    """How many have to be fresh to be compiled into so many."""
-    return FRESH * max(isqrt(compiled // SMALL), 1)
+    """How many have to be recent to be compiled into so many."""
+    return RECENT * max(isqrt(compiled // SMALL), 1)
 
 
 def _predicate(given: Predicate | str) -> Predicate:

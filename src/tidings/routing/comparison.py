@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tidings.routing.delivery import Outcome, deliver, judge
 from tidings.routing.memory import Footprint, Scale, Shape, shape_of
 from tidings.routing.network import Event, Matched, Network
-from tidings.routing.schemes import Scheme
+from tidings.routing.scheme import Scheme
 
 Step = Callable[[str, int, int], None]  # what is being done, how much of it is, of how much
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from tidings.overlay.graph import Graph
 from tidings.routing.memory import id_bits
 from tidings.routing.network import Content, Network, Nodes, members
-from tidings.routing.schemes import Scheme
+from tidings.routing.scheme import Scheme
 
 
 class Delivery(NamedTuple):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from tidings.routing.content import ContentRouter
-from tidings.routing.flood import FloodRouter
+from tidings.routing.flooding.router import FloodRouter
 from tidings.routing.protocol import Protocol
-from tidings.routing.subscription_forwarding import SubscriptionRouter
+from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
+from tidings.routing.source_trees.content import ContentRouter
 
 
 class Row(NamedTuple):

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from tidings.routing.protocol import MILLISECOND, SECOND, Leave
-from tidings.sim.load import draw_wish
+from tidings.sim.load import draw_want
 from tidings.sim.network import Network
 
 GOOD_BYE: Final = 20 * MILLISECOND  # between a node's good-bye and its end
@@ -146,11 +146,11 @@ def isolate(storm: Storm) -> Callable[[], None] | None:
     name = storm.some_node()
     if name is None:
         return None
-    way = storm.chance.randrange(3)
+    direction = storm.chance.randrange(3)
     directions = [
         ends
         for ends in storm.network.links
-        if (ends[0] == name and way != 1) or (ends[1] == name and way != 0)
+        if (ends[0] == name and direction != 1) or (ends[1] == name and direction != 0)
     ]
     return storm.cut(directions)
 
@@ -206,7 +206,7 @@ def corrupt(storm: Storm) -> Callable[[], None] | None:
     if not table:
         return None
     interface = storm.chance.choice(sorted(table))
-    table[interface] = "false" if storm.chance.random() < 0.5 else str(draw_wish(storm.chance))
+    table[interface] = "false" if storm.chance.random() < 0.5 else str(draw_want(storm.chance))
     return lambda: None
 
 

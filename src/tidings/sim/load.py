@@ -56,15 +56,15 @@ class Test(NamedTuple):
         return f"{self.name} {self.operator} {operand}"
 
 
-class Wish(NamedTuple):
+class Want(NamedTuple):
     """A subscription as the oracle sees it: one of these lists of tests must hold altogether."""
 
-    ways: tuple[tuple[Test, ...], ...]
+    filters: tuple[tuple[Test, ...], ...]
 
     def wants(self, event: Event) -> bool:
         """Whether the event is asked for."""
-        for way in self.ways:
-            for test in way:
+        for filter in self.filters:
+            for test in filter:
                 if not test.holds(event):
                     break
             else:
@@ -72,26 +72,26 @@ class Wish(NamedTuple):
         return False
 
     def __str__(self) -> str:
-        return " or ".join(" and ".join(map(str, way)) for way in self.ways)
+        return " or ".join(" and ".join(map(str, filter)) for filter in self.filters)
 
 
-def draw_wish(chance: Random) -> Wish:
+def draw_want(chance: Random) -> Want:
     """A subscription."""
-    ways = 2 if chance.random() < 0.2 else 1
-    return Wish(tuple(_draw_way(chance) for _ in range(ways)))
+    filters = 2 if chance.random() < 0.2 else 1
+    return Want(tuple(_draw_filter(chance) for _ in range(filters)))
 
 
-def _draw_way(chance: Random) -> tuple[Test, ...]:
-    way = [Test("kind", "=", chance.randrange(KINDS))]
+def _draw_filter(chance: Random) -> tuple[Test, ...]:
+    filter = [Test("kind", "=", chance.randrange(KINDS))]
     if chance.random() < 0.5:
         operator = "<" if chance.random() < 0.5 else ">"
-        way.append(Test("price", operator, chance.choice(PRICES)))
+        filter.append(Test("price", operator, chance.choice(PRICES)))
     if chance.random() < 0.3:
         site = chance.choice(SITES)
-        way.append(Test("site", "prefix", site[: chance.randint(1, 2)]))
+        filter.append(Test("site", "prefix", site[: chance.randint(1, 2)]))
     if chance.random() < 0.1:
-        way = way[1:] or [Test("price", ">", PRICES[2])]
-    return tuple(way)
+        filter = filter[1:] or [Test("price", ">", PRICES[2])]
+    return tuple(filter)
 
 
 def draw_event(chance: Random, number: int) -> Event:

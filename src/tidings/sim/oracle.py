@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tidings.routing.interests import NOTHING, predicate_of
 from tidings.routing.packets import Packet, Publication
+from tidings.routing.planes.interests import NOTHING, predicate_of
+from tidings.routing.planes.topology import Routes, Topology, weight_of
 from tidings.routing.protocol import SECOND, Deliver, Drop, Established
-from tidings.routing.topology import Routes, Topology, weight_of
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import Event, Wish
+from tidings.sim.load import Event, Want
 from tidings.sim.network import Network, Node
 
 TRANSIT = 2 * SECOND  # by then an event has arrived, or never will
@@ -31,11 +31,11 @@ class Enough(Exception):
 class Held:
     """A subscription that is held."""
 
-    __slots__ = ("established", "node", "wish")
+    __slots__ = ("established", "node", "want")
 
-    def __init__(self, node: str, wish: Wish) -> None:
+    def __init__(self, node: str, want: Want) -> None:
         self.node = node
-        self.wish = wish
+        self.want = want
         self.established = False
 
 
@@ -87,7 +87,7 @@ class Truth:
         """The nodes in reach of one, and itself."""
         return self._topology.distances(source)
 
-    def ways(self, source: str, wanting: set[str]) -> int:
+    def links_needed(self, source: str, wanting: set[str]) -> int:
         """How many links an event must take from a source to those who want it."""
         links: set[tuple[str, str]] = set()
         for target in wanting:
@@ -134,9 +134,9 @@ class Oracle:
 
     # What the users do
 
-    def subscribe(self, id: str, node: str, wish: Wish) -> None:
+    def subscribe(self, id: str, node: str, want: Want) -> None:
         """A subscription is about to be made."""
-        self.held[id] = Held(node, wish)
+        self.held[id] = Held(node, want)
 
     def unsubscribe(self, id: str) -> None:
         """A subscription is given up, or has gone with its node: nothing is owed to it."""
@@ -151,12 +151,12 @@ class Oracle:
         reach = truth.reaches(source)
         wanting = set()
         for id, held in self.held.items():
-            if held.wish.wants(event) and held.node in reach:
+            if held.want.wants(event) and held.node in reach:
                 wanting.add(held.node)
                 owed = fate.due if stable and held.established else fate.hoped
                 owed[id] = None
         if stable:
-            fate.needed = truth.ways(source, wanting)
+            fate.needed = truth.links_needed(source, wanting)
         self._fates[event["number"]] = self._open[event["number"]] = fate
         self.ledger.published += 1
         self.ledger.expected += len(fate.due) + len(fate.hoped)
@@ -168,7 +168,7 @@ class Oracle:
         for id in fate.due:
             self.ledger.lost_when_stable += 1
             self.violated(
-                now, f"lost: event {fate.event} from {fate.source} for {id}: {self.held[id].wish}"
+                now, f"lost: event {fate.event} from {fate.source} for {id}: {self.held[id].want}"
             )
         fate.due.clear()
         self.ledger.lost += len(fate.hoped)
@@ -212,7 +212,7 @@ class Oracle:
             return
         for id in action.subscriptions:
             held = self.held.get(id)
-            if held is None or held.node != node.name or not held.wish.wants(event):
+            if held is None or held.node != node.name or not held.want.wants(event):
                 self.ledger.unexpected += 1
                 self.violated(now, f"unexpected: {node.name} delivers {event} to {id}")
             elif id in fate.got:
@@ -241,11 +241,11 @@ class Oracle:
 
     # What the network is like
 
-    def wishes(self) -> dict[str, list[Wish]]:
+    def wants_by_node(self) -> dict[str, list[Want]]:
         """What each node wants."""
-        found: dict[str, list[Wish]] = {}
+        found: dict[str, list[Want]] = {}
         for held in self.held.values():
-            found.setdefault(held.node, []).append(held.wish)
+            found.setdefault(held.node, []).append(held.want)
         return found
 
     def disagreements(
@@ -257,9 +257,9 @@ class Oracle:
         an interface wants and, if `exact`, nothing else; then there must also be records of exactly
         the nodes that run.
         """
-        wishes = self.wishes()
+        wants = self.wants_by_node()
         wanting = [
-            {name for name, wanted in wishes.items() if any(w.wants(event) for w in wanted)}
+            {name for name, wanted in wants.items() if any(w.wants(event) for w in wanted)}
             for event in samples
         ]
         for name in truth.running:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from tidings.routing.content import ContentRouter, Passing
-from tidings.routing.flood import FloodRouter
-from tidings.routing.interests import NOTHING, beyond, join
-from tidings.routing.link_state import LinkState
-from tidings.routing.neighbours import Neighbours
-from tidings.routing.once import Once
+from tidings.routing.flooding.router import FloodRouter
 from tidings.routing.packets import Advertisement, Publication, Record, Request
+from tidings.routing.planes.interests import NOTHING, beyond, join
+from tidings.routing.planes.link_state import LinkState
+from tidings.routing.planes.neighbours import Neighbours
+from tidings.routing.planes.once import Once
 from tidings.routing.protocol import Action, Cause, Deliver, Established, Send, Subscribe
-from tidings.routing.subscription_forwarding import SubscriptionRouter
+from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
+from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
 
 

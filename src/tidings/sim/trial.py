@@ -4,7 +4,7 @@ Calm, then a storm of faults, then calm again, with events published and subscri
 given up all the while. What must hold always is checked always; what must hold in a stable network
 is checked in the calm before the storm and once the network has converged after it. Then single
 faults are drilled, to measure how long repair takes; and at last, with nothing going on, tables and
-the ways of events must be exact.
+events must take exactly the links that they should.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import Advertisement, Publication, Request
+from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
@@ -25,10 +26,9 @@ from tidings.routing.protocol import (
     Unsubscribe,
 )
 from tidings.routing.protocols import PROTOCOLS
-from tidings.routing.topology import Topologies
 from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import SORTS, draw_event, draw_wish
+from tidings.sim.load import SORTS, draw_event, draw_want
 from tidings.sim.network import Endless, Network
 from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth
 
@@ -181,9 +181,9 @@ class Trial:
         """Someone at a node subscribes."""
         self._subscriptions += 1
         id = f"s{self._subscriptions}"
-        wish = draw_wish(self.chance)
-        self.oracle.subscribe(id, name, wish)
-        self.network.tell(name, Subscribe(id, str(wish)))
+        want = draw_want(self.chance)
+        self.oracle.subscribe(id, name, want)
+        self.network.tell(name, Subscribe(id, str(want)))
         if not self.confirms:
             self.network.call(self.network.now + GRACE, lambda: self._presume(id))
 
@@ -349,8 +349,8 @@ class Trial:
         event = self.oracle.event(number)
         wanting = {
             name
-            for name, wishes in self.oracle.wishes().items()
-            if any(wish.wants(event) for wish in wishes)
+            for name, wanted in self.oracle.wants_by_node().items()
+            if any(want.wants(event) for want in wanted)
         }
         expected, taken = truth.pif(source, wanting), self.oracle.edges(number)
         if expected != taken:

@@ -120,10 +120,10 @@ class Compiled:
         ]
         for number, shard in enumerate(self.shards):
             how = "sent to executors" if shard.shipped else "mapped from"
-            hidden = f", {len(shard.hidden):,} hidden" if shard.hidden else ""
+            removed = f", {len(shard.removed):,} removed" if shard.removed else ""
             lines.append(
                 f"  shard {number}: {facts.subscriptions[number]:,} subscriptions, "
-                f"{facts.bytes[number]:,} bytes{hidden}, {how} {shard.path}"
+                f"{facts.bytes[number]:,} bytes{removed}, {how} {shard.path}"
             )
         return "\n".join(lines)
 
@@ -137,19 +137,20 @@ class Compiled:
     def changed(self, others: Compiled, removed: Iterable[Id] = ()) -> Compiled:
         """These subscriptions without those removed, and with the others, which replace theirs.
 
-        Nothing of these is compiled again: what does not hold any more is hidden. Meant for few
+        Nothing of these is compiled again: their ids are marked as removed. Meant for few
         changes at a time; when they have become many, compile all anew.
         """
-        gone = set(removed)
+        leaving = set(removed)
         for shard in others.shards:
-            gone.update(_ids(shard))
-        hidden = tuple(sorted(gone, key=lambda id: (str(type(id)), id)))
+            leaving.update(_ids(shard))
+        marked = tuple(sorted(leaving, key=lambda id: (str(type(id)), id)))
         mine = tuple(
-            shard._replace(hidden=tuple(sorted({*shard.hidden, *hidden}))) for shard in self.shards
+            shard._replace(removed=tuple(sorted({*shard.removed, *marked})))
+            for shard in self.shards
         )
         one, two = self.facts, others.facts
         facts = Facts(
-            key=_digest(one.key, two.key, repr(hidden)),
+            key=_digest(one.key, two.key, repr(marked)),
             integers=one.integers,
             names=sorted({*one.names, *two.names}),
             subscriptions=one.subscriptions + two.subscriptions,

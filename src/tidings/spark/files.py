@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidings.language.subscriptions import BadSubscription, read_subscriptions
+from tidings.language.files.subscriptions import BadSubscription, read_subscriptions
 from tidings.spark.intake import StoreError
 from tidings.spark.store import CHANGES, Store
 

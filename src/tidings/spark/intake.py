@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from tidings.language.constraint import INT_MAX, INT_MIN
 from tidings.language.dialects import dialect_named
 from tidings.language.errors import PredicateError
+from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
-from tidings.language.subscriptions import MAX_ID, Subscription
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
-from tidings.language.subscriptions import BadSubscription
+from tidings.language.files.subscriptions import BadSubscription
 from tidings.spark.compiled import (
     Compiled,
     SubscriptionsRejected,

@@ -13,8 +13,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidings.language.errors import PredicateError
+from tidings.language.files.subscriptions import MAX_ID, MAX_TEXT_KEPT
 from tidings.language.predicate import Predicate, parse
-from tidings.language.subscriptions import MAX_ID, MAX_TEXT_KEPT
 from tidings.matching.assembly import Flat, flatten, to_bytes
 
 PARTS: Final = ("subscriptions", "rejected", *Flat._fields)

@@ -1,8 +1,8 @@
 """The compiled subscriptions of any version of a store, without compiling all of them for each.
 
-One version is compiled as a whole, the base. For another, what changed since is compiled apart, and
-what does not hold any more is hidden (`Compiled.changed`). When much has changed a new base is
-compiled in the background, from where it is taken when it is ready.
+One version, the base, is compiled as a whole. For another version only the changes since the base
+are compiled, and ids that do not count any more are marked as removed (`Compiled.changed`). When
+much has changed, a new base is compiled in the background and used from then on.
 """
 
 from __future__ import annotations

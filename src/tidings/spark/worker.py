@@ -49,7 +49,7 @@ class Shard(NamedTuple):
     key: str  # digest of what is in it: tables of one key are the same
     path: str  # of the directory, where the driver saved it
     shipped: bool  # whether the path means nothing elsewhere and an archive was sent
-    hidden: tuple[Id, ...] = ()  # ids in it that do not hold any more
+    removed: tuple[Id, ...] = ()  # ids in it that do not count any more (tombstones)
 
 
 class Opened(NamedTuple):
@@ -77,7 +77,7 @@ _lock = threading.Lock()
 
 def open_shard(shard: Shard, keep: bool = True) -> Opened:
     """The table of a shard, mapped; with `keep`, for whoever asks next."""
-    name = (shard.key, shard.hidden)
+    name = (shard.key, shard.removed)
     with _lock:
         found = _opened.get(name)
         if found is None:
@@ -97,9 +97,9 @@ def _open(shard: Shard) -> Opened:
     if ids is None:  # numbered from 0, or compiled anew by another version of the source
         ids = loaded.id_array(loaded.integers)
     segment = Segment(range(len(ids)), loaded.plan)
-    if shard.hidden:
-        gone = pc.is_in(ids, pa.array(shard.hidden, ids.type))
-        segment.remove_all(gone.to_numpy(zero_copy_only=False))
+    if shard.removed:
+        marks = pc.is_in(ids, pa.array(shard.removed, ids.type))
+        segment.remove_all(marks.to_numpy(zero_copy_only=False))
     return Opened(segment, ids)
 
 
@@ -156,7 +156,7 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
     rows: list[Array] = [NOTHING]
     ids: list[pa.Array] = []
     # But a table and what changed since are small together, and wanted again for the next batch.
-    keep = len(shards) == 1 or any(shard.hidden for shard in shards)
+    keep = len(shards) == 1 or any(shard.removed for shard in shards)
     for shard in shards:
         opened = open_shard(shard, keep=keep)
         ids.append(opened.ids.slice(0, 0))

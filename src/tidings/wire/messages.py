@@ -113,7 +113,7 @@ class Feedback(Struct, frozen=True, array_like=True, tag=14):
 
 
 class Ask(Struct, frozen=True, array_like=True, tag=15):
-    """A question about the network: `trace`, `why` or `status`."""
+    """A query about the network: `trace`, `why` or `status`."""
 
     request: Number
     kind: Name
@@ -206,7 +206,7 @@ class Reply(Struct, frozen=True, array_like=True, tag=37):
 
 
 class Answer(Struct, frozen=True, array_like=True, tag=38):
-    """The answer to a question: what each router found."""
+    """The answer to a query: what each router found."""
 
     request: Number
     error: str
@@ -238,7 +238,7 @@ class Confirmed(Struct, frozen=True, array_like=True, tag=52):
 
 
 class Probe(Struct, frozen=True, array_like=True, tag=53):
-    """A question that goes the way of an event, or to one router, or everywhere."""
+    """A query that goes the way of an event, or to one router, or everywhere."""
 
     id: Name
     kind: Name

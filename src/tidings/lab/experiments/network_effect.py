@@ -91,8 +91,8 @@ def claims(rows: Rows) -> list[Claim]:
     hops = tree_hops(INTERFACES, DESTINATIONS)
     one, step = milliseconds(rows, COUNTING, ROUNDS)
     ours_one, ours_step = milliseconds(rows, OURS, 0)
-    ways = [r for r in rows if r.get("routers_max")]
-    shorter = sum(r["routers_max"] * step < one for r in ways)
+    measured = [r for r in rows if r.get("routers_max")]
+    shorter = sum(r["routers_max"] * step < one for r in measured)
     filters = max(r["filters"] for r in rows if r.get("filters"))
     return [
         Claim(
@@ -118,9 +118,9 @@ def claims(rows: Rows) -> list[Claim]:
         Claim(
             "5.4, on real networks",
             "a network of routers outperforms a single one under the same load",
-            f"along the longest way, in {shorter} of {len(ways)} networks (counting, "
+            f"along the longest way, in {shorter} of {len(measured)} networks (counting, "
             f"{filters:,} filters). {networks().origin}",
-            told(rows, shorter >= 0.9 * len(ways)),
+            told(rows, shorter >= 0.9 * len(measured)),
             "Forwarding time only, as in the paper: how long links take is left out of both. Where "
             "it is not so, the longest way passes very many routers.",
         ),
@@ -131,13 +131,13 @@ def draw(rows: Rows) -> Figure:
     from tidings.lab.figures import COLOURS, MARKERS, panels
 
     figure, axes = panels(2)
-    ways = [r for r in rows if r.get("routers_max")]
+    measured = [r for r in rows if r.get("routers_max")]
     for one, (matcher, rounds, title) in zip(axes, MATCHERS, strict=True):
         alone, step = milliseconds(rows, matcher, rounds)
         for number, (column, label) in enumerate(
             (("routers_max", "network, longest way"), ("routers_mean", "network, mean way"))
         ):
-            one.scatter([r["nodes"] for r in ways], [r[column] * step for r in ways], s=9,
+            one.scatter([r["nodes"] for r in measured], [r[column] * step for r in measured], s=9,
                         color=COLOURS[number], marker=MARKERS[number], label=label)  # fmt: skip
         one.axhline(alone, color=COLOURS[2], label="one router with all filters")
         one.axhline(

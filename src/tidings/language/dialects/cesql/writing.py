@@ -1,0 +1,127 @@
+"""Our expressions as CloudEvents SQL.
+
+CloudEvents SQL cannot ask for types: it casts. What is written here means the same on events whose
+attributes have the types that they are compared with, as CloudEvents have: texts, booleans, and
+integers of 32 bit. Every test is guarded by EXISTS, because a missing attribute is an error there
+and would refuse the event whatever the rest says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from tidings.language import text as tx
+from tidings.language import wildcard
+from tidings.language.constraint import Constraint
+from tidings.language.dialects.cesql.syntax import KEYWORDS, write_literal, write_pattern
+from tidings.language.dialects.cesql.values import INTEGER_MAX, INTEGER_MIN
+from tidings.language.errors import TranslationError
+from tidings.language.expression import And, Expression, Not, Or
+
+_NAME: Final = re.compile(r"[a-z0-9]*[a-z][a-z0-9]*")
+
+
+def write(expression: Expression) -> str:
+    """The filter that lets those events pass for which an expression holds."""
+    if isinstance(expression, And) and expression.parts:
+        return " AND ".join(_part(part, alone=True) for part in expression.parts)
+    return _written(expression, alone=True)
+
+
+def _written(expression: Expression, alone: bool = False) -> str:
+    match expression:
+        case Constraint(operator="holds"):
+            return _residual(expression, alone)
+        case Constraint(negated=True):
+            return f"NOT ({_constraint(expression)})"
+        case Constraint():
+            return _constraint(expression)
+        case Not(part):
+            return f"NOT ({_written(part)})"
+        case And(parts):
+            return " AND ".join(map(_part, parts)) if parts else "TRUE"
+        case Or(parts):
+            return " OR ".join(map(_part, parts)) if parts else "FALSE"
+
+
+def _part(expression: Expression, alone: bool = False) -> str:
+    """A part of a conjunction or disjunction: AND and OR bind alike, so it may need parentheses."""
+    text = _written(expression, alone)
+    plain = isinstance(expression, Not) or text.startswith("NOT (") or " " not in text
+    return text if plain else f"({text})"
+
+
+def _residual(constraint: Constraint, alone: bool) -> str:
+    """A test of this dialect, where an error in it refuses no more than the test itself would."""
+    assert isinstance(constraint.operand, tuple)
+    dialect, text = constraint.operand
+    if dialect != "cesql":
+        raise _unsaid(constraint, f"it is a test of {dialect}")
+    if constraint.negated or not alone:
+        raise _unsaid(constraint, "an error in it would refuse the event whatever the rest says")
+    return str(text)
+
+
+def _constraint(constraint: Constraint) -> str:
+    """A constraint without regard to its negation."""
+    name = constraint.name
+    if _NAME.fullmatch(name) is None or name in KEYWORDS:
+        raise _unsaid(constraint, f"{name!r} is no name of an attribute in CloudEvents")
+    if constraint.operator == "exists":
+        if constraint.type != "any":
+            raise _unsaid(constraint, "CloudEvents SQL casts, and cannot ask for types")
+        return f"EXISTS {name}"
+    return f"EXISTS {name} AND {_test(constraint, name)}"
+
+
+def _test(constraint: Constraint, name: str) -> str:
+    operator = constraint.operator
+    operand: Any = constraint.operand
+    if constraint.type == "real":
+        raise _unsaid(constraint, "CloudEvents have no reals")
+    if constraint.type == "string" and operator in ("<", "<=", ">", ">=", "between"):
+        raise _unsaid(constraint, "CloudEvents SQL does not order texts")
+    values = _literals(constraint, operand if isinstance(operand, tuple) else (operand,))
+    match operator:
+        case "=" | "<" | "<=" | ">" | ">=":
+            return f"{name} {operator} {values[0]}"
+        case "!=":
+            return f"{name} <> {values[0]}"
+        case "between":
+            return f"{name} >= {values[0]} AND {name} <= {values[1]}"
+        case "in":
+            return f"{name} IN ({', '.join(values)})"
+        case "prefix":
+            pattern = wildcard.escape(operand) + "%"
+        case "suffix":
+            pattern = "%" + wildcard.escape(operand)
+        case "contains":
+            pattern = "%" + wildcard.escape(operand) + "%"
+        case "like":
+            pattern = operand
+        case _:
+            raise _unsaid(constraint, f"CloudEvents SQL has no operator like {operator}")
+    written = write_pattern(pattern)
+    if written is None:
+        raise _unsaid(constraint, "its patterns cannot hold a backslash there")
+    return f"{name} LIKE {written}"
+
+
+def _literals(constraint: Constraint, values: Sequence[Any]) -> list[str]:
+    written = []
+    for value in values:
+        if isinstance(value, float) or (
+            isinstance(value, int) and not INTEGER_MIN <= value <= INTEGER_MAX
+        ):
+            raise _unsaid(constraint, f"{value!r} is no integer of 32 bit")
+        literal = write_literal(value)
+        if literal is None and constraint.operator in ("=", "!=", "in"):
+            raise _unsaid(constraint, "its texts cannot hold a backslash there")
+        written.append(literal or "")
+    return written
+
+
+def _unsaid(constraint: Constraint, reason: str) -> TranslationError:
+    return TranslationError("cesql", tx.write_constraint(constraint), reason)

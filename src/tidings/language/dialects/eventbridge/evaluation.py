@@ -1,0 +1,285 @@
+"""EventBridge patterns asked of one event as it came: what our constraints cannot say, exactly.
+
+A field's values are found along its dotted name, through records and lists, and with each the
+elements of arrays that it lies in. Two fields satisfy a branch together only if they do not lie in
+different elements of the same array (event-ruler calls it array consistency). Fields are taken in
+the order of their names, and `exists: false` asks for a field that is absent from wherever those
+before it were found.
+
+Arrays nest, so elements that can still matter are those of one chain of arrays at a time. Elements
+that no later field lies in are forgotten, which keeps the work near the size of the event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from tidings.language import wildcard
+from tidings.language.constraint import Check
+from tidings.language.dialects.eventbridge.syntax import Branch, Choice, Range, comparable
+from tidings.language.errors import EventError
+from tidings.language.event import MAX_EVENT_DEPTH, SCALARS, Scalar, scalar
+
+ValueTest = Callable[[Scalar | None], bool]
+Elements = dict[int, int]  # of arrays, by their identity: the element
+NOWHERE: Final[Elements] = {}
+
+
+class Field(NamedTuple):
+    """A field of a branch, compiled."""
+
+    name: str
+    holds: ValueTest
+    absent: bool  # whether absence will do
+
+
+def compile_branches(branches: list[Branch]) -> Check:
+    """A function that tells whether an event satisfies any of the branches."""
+    compiled = [_compile(branch) for branch in branches]
+    if len(compiled) == 1:
+        return compiled[0]
+    return lambda event: any(holds(event) for holds in compiled)
+
+
+def _compile(branch: Branch) -> Check:
+    fields = [_field(name, choices) for name, choices in sorted(branch.items())]
+    if len(fields) == 1:
+        ((name, holds, absent),) = fields
+
+        def only(event: Mapping[str, Any]) -> bool:
+            values = values_of(event, name)
+            return any(holds(value) for value, _ in values) or (absent and not values)
+
+        return only
+
+    def together(event: Mapping[str, Any]) -> bool:
+        found: list[Found] = []
+        plain = True  # no array so far, so all that is there is there together
+        for name, holds, absent in fields:
+            values = values_of(event, name)
+            kept = [elements for value, elements in values if holds(value)]
+            if not kept and not absent:
+                return False
+            plain = plain and not any(elements for _, elements in values)
+            if plain and not kept and values:
+                return False
+            found.append(Found(kept, [elements for _, elements in values] if absent else None))
+        return plain or _consistent(found)
+
+    return together
+
+
+def _field(name: str, choices: tuple[Choice, ...]) -> Field:
+    tests = [value_test(c) for c in choices if c.kind != "exists" or c.operand]
+    absent = any(c.kind == "exists" and not c.operand for c in choices)
+    if len(tests) == 1:
+        return Field(name, tests[0], absent)
+    return Field(name, lambda value: any(test(value) for test in tests), absent)
+
+
+# Values
+
+
+def values_of(event: Mapping[str, Any], name: str) -> list[tuple[Scalar | None, Elements]]:
+    """The values of a field, nulls among them, each with the elements of arrays that it lies in."""
+    found: list[tuple[Scalar | None, Elements]] = []
+    _follow(event, name, name, NOWHERE, found)
+    return found
+
+
+def _follow(
+    record: Mapping[str, Any],
+    rest: str,
+    name: str,
+    within: Elements,
+    found: list[tuple[Scalar | None, Elements]],
+) -> None:
+    """Collect the values under `rest`, a suffix of the field's name."""
+    dot = rest.find(".")
+    while dot >= 0:
+        inner = record.get(rest[:dot])
+        if type(inner) is dict:
+            _follow(inner, rest[dot + 1 :], name, within, found)
+        elif inner is not None and type(inner) not in SCALARS:
+            _open(inner, rest[dot + 1 :], name, within, found, 0)
+        dot = rest.find(".", dot + 1)
+    if rest in record:
+        value = record[rest]
+        if value is None or type(value) in SCALARS:
+            found.append((value, within))
+        else:
+            _open(value, None, name, within, found, 0)
+
+
+def _open(
+    value: Any,
+    rest: str | None,
+    name: str,
+    within: Elements,
+    found: list[tuple[Scalar | None, Elements]],
+    depth: int,
+) -> None:
+    """Go on into a record or a list for the rest of a name; with none, collect what is here."""
+    if depth > MAX_EVENT_DEPTH:
+        raise EventError(f"attribute {name!r}: nested deeper than {MAX_EVENT_DEPTH} levels")
+    if isinstance(value, Mapping):
+        if rest is not None:
+            _follow(value, rest, name, within, found)
+    elif isinstance(value, list | tuple | set | frozenset):
+        for index, element in enumerate(value):
+            if isinstance(element, Mapping | list | tuple | set | frozenset):
+                inside = {**within, id(value): index}
+                _open(element, rest, name, inside, found, depth + 1)
+            elif rest is None:
+                found.append((None if element is None else scalar(element, name), within))
+    elif rest is None:
+        found.append((None if value is None else scalar(value, name), within))
+
+
+# Fields together
+
+
+class Found(NamedTuple):
+    """Where a field was found with a value that holds; and with any, if absence will do."""
+
+    kept: list[Elements]
+    present: list[Elements] | None
+
+
+def _consistent(found: list[Found]) -> bool:
+    """Whether values that hold can be chosen, one a field, without two elements of one array."""
+    later: list[set[int]] = [set()]  # arrays that fields from the last on lie in
+    for kept, present in reversed(found):
+        later.append(later[-1].union(*kept, *(present or ())))
+    states: dict[frozenset[tuple[int, int]], Elements] = {frozenset(): {}}
+    for (kept, present), matters in zip(found, later[-2::-1], strict=True):
+        holding = _Places(kept)
+        anywhere = None if present is None else _Places(present)
+        following: dict[frozenset[tuple[int, int]], Elements] = {}
+        for state in states.values():
+            reached = [{**state, **elements} for elements in holding.beside(state)]
+            if anywhere is not None and next(anywhere.beside(state), None) is None:
+                reached.append(state)
+            for elements in reached:
+                left = {array: at for array, at in elements.items() if array in matters}
+                following.setdefault(frozenset(left.items()), left)
+        states = following
+        if not states:
+            return False
+    return True
+
+
+class _Places:
+    """Where a field was found, filed by the elements of arrays."""
+
+    def __init__(self, places: list[Elements]) -> None:
+        distinct = {frozenset(elements.items()): elements for elements in places}
+        self.places = list(distinct.values())
+        self.filed: dict[tuple[int, int], list[Elements]] = {}
+        for elements in self.places:
+            for entry in elements.items():
+                self.filed.setdefault(entry, []).append(elements)
+        self.inside = Counter(array for elements in self.places for array in elements)
+        self.outside: dict[int, list[Elements]] = {}  # of an array: those that do not lie in it
+
+    def beside(self, state: Elements) -> Iterator[Elements]:
+        """Those that lie in no other element of an array than a state does."""
+        few = self.places
+        count = len(few)
+        best: tuple[int, int] | None = None
+        for entry in state.items():
+            inside = self.inside[entry[0]]
+            if inside:
+                size = len(self.filed.get(entry, ())) + len(self.places) - inside
+                if size < count:
+                    count, best = size, entry
+        if best is not None:
+            few = self.filed.get(best, []) + self._without(best[0])
+        for elements in few:
+            if all(state.get(array, at) == at for array, at in elements.items()):
+                yield elements
+
+    def _without(self, array: int) -> list[Elements]:
+        if self.inside[array] == len(self.places):
+            return []
+        if array not in self.outside:
+            self.outside[array] = [e for e in self.places if array not in e]
+        return self.outside[array]
+
+
+# One value
+
+
+def value_test(choice: Choice) -> ValueTest:
+    """Whether a value, or null, satisfies one of the tests of a field."""
+    operand = choice.operand
+    match choice.kind:
+        case "text" | "word":
+            kind = type(operand)
+            return lambda value: type(value) is kind and value == operand
+        case "number":
+            return _equals(*operand)
+        case "prefix":
+            return lambda value: type(value) is str and value.startswith(operand)
+        case "suffix":
+            return lambda value: type(value) is str and value.endswith(operand)
+        case "like":
+            fits = wildcard.matcher(operand, ignore_case=False)
+            return lambda value: type(value) is str and fits(value)
+        case "iequals" | "iprefix" | "isuffix":
+            found = _caseless(operand, choice.kind)
+            return lambda value: type(value) is str and found(value)
+        case "address":
+            return lambda value: type(value) is str and operand.holds(value)
+        case "range":
+            return _within(operand)
+        case "exists":
+            return lambda _: True
+        case "but":
+            tests = [value_test(test) for test in operand]
+            return lambda value: not any(test(value) for test in tests)
+        case kind:
+            raise AssertionError(f"{kind!r} is no test")
+
+
+def _equals(wanted: int | float, compared: bool) -> ValueTest:
+    if not compared:  # event-ruler compares the digits
+        return lambda value: type(value) in (int, float) and value == wanted
+    near = float(wanted)
+    return lambda value: (
+        (type(value) is int or type(value) is float) and comparable(value) and float(value) == near
+    )
+
+
+def _within(bounds: Range) -> ValueTest:
+    low, above, high, below = bounds
+
+    def holds(value: Any) -> bool:
+        if (type(value) is not int and type(value) is not float) or not comparable(value):
+            return False
+        near = float(value)
+        if low is not None and (near < low or (above and near == low)):
+            return False
+        return high is None or near < high or (not below and near == high)
+
+    return holds
+
+
+def _caseless(text: str, kind: str) -> Callable[[str], bool]:
+    """A character stands for its lower and its upper case, which may be several characters."""
+    alternatives = []
+    for character in text:
+        if ord(character) > 0xFFFF:  # two of Java's characters, and these have no case
+            alternatives.append(_quoted(character))
+        else:
+            both = sorted({character.lower(), character.upper()})
+            alternatives.append(f"(?:{'|'.join(map(_quoted, both))})")
+    start = "" if kind == "isuffix" else "\\A"
+    end = "" if kind == "iprefix" else "\\z"
+    return wildcard.regex(f"(?s){start}{''.join(alternatives)}{end}", ignore_case=False)
+
+
+def _quoted(text: str) -> str:
+    return "".join(f"\\x{{{ord(character):x}}}" for character in text)

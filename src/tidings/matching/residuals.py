@@ -1,0 +1,101 @@
+"""Residuals: what the kernels leave to Python, each distinct one asked once an event.
+
+Those who have the same residual have the same function that answers it, so that one may know what
+the other has found out about an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from tidings.language.expression import Expression, compile_check
+
+Array = np.ndarray[Any, Any]
+Check = Callable[[Mapping[str, Any]], bool]
+_CHECKS: Final[WeakValueDictionary[Expression, Check]] = WeakValueDictionary()
+
+
+class Residuals:
+    """Expressions by number; how each is tested is found out when it is asked first."""
+
+    def __init__(self, asked: Sequence[Expression] = ()) -> None:
+        self._asked = asked
+        self._checks: list[Check | None] = [None] * len(asked)
+        self._later: dict[Expression, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._checks)
+
+    def __getitem__(self, residual: int) -> Expression:
+        return self._asked[residual]
+
+    def number_of(self, asked: Expression) -> int:
+        """The number of a residual that came later."""
+        number = self._later.get(asked)
+        if number is None:
+            self._checks.append(_check(asked))
+            number = self._later[asked] = len(self._checks) - 1
+        return number
+
+    def kept(self, numbers: Array) -> Residuals:
+        """Those that came later and have a number in an array, under it; not those below zero."""
+        others = Residuals()
+        order = {int(numbers[old]): asked for asked, old in self._later.items()}
+        for number in sorted(number for number in order if number >= 0):
+            others._checks.append(self._checks[self._later[order[number]]])
+            others._later[order[number]] = number
+        return others
+
+    def take_over(self, others: Residuals) -> None:
+        """Have the functions of those that the same residuals begin with."""
+        known = others._checks[: len(others._asked)]
+        self._checks[: len(known)] = known
+
+    def check(self, residual: int) -> Check:
+        """The function that answers a residual about an event."""
+        check = self._checks[residual]
+        if check is None:
+            check = self._checks[residual] = _check(self._asked[residual])
+        return check
+
+    def answered(
+        self,
+        event: Mapping[str, Any],
+        subscriptions: int,
+        numbers: Array,
+        asked: Array,
+        known: dict[Check, bool] | None = None,
+    ) -> Array:
+        """The numbers found, of so many subscriptions, and those for which the answer is yes.
+
+        `asked` has the number of a subscription and that of a residual in turn. Nothing is asked
+        only for subscriptions that were found already, nor what is known about the event.
+        """
+        found = np.zeros(subscriptions, bool)
+        found[numbers] = True
+        owners, residuals = asked[::2], asked[1::2]
+        left = ~found[owners]
+        owners, residuals = owners[left], residuals[left]
+        answers = np.zeros(len(self._checks), bool)
+        answers[residuals] = True  # to be asked
+        for residual in np.flatnonzero(answers).tolist():
+            check = self.check(residual)
+            answer = None if known is None else known.get(check)
+            if answer is None:
+                answer = check(event)
+                if known is not None:
+                    known[check] = answer
+            answers[residual] = answer
+        return np.concatenate((numbers, np.unique(owners[answers[residuals]])))
+
+
+def _check(asked: Expression) -> Check:
+    """The function that answers a residual, made once for all who have it."""
+    check = _CHECKS.get(asked)
+    if check is None:
+        check = _CHECKS[asked] = compile_check(asked)
+    return check

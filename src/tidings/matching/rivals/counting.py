@@ -1,0 +1,483 @@
+"""The counting algorithm of Carzaniga and Wolf, "Forwarding in a Content-Based Network" (paper F).
+
+The best known way before ours, built as the paper says and compiled as ours is, so that the two can
+be compared. Equal constraints are one (section 4.1). An event's values lead through an index by
+attribute, type and operator (4.2) to the constraints that they satisfy, these to the filters that
+they belong to; a filter whose constraints have all been met gives its subscription, whose other
+filters are skipped from then on. With `rounds`, subscriptions that need an attribute which the
+event has not are skipped from the start (4.3). The compiled part is `counting_kernels`.
+
+Beyond the paper: the index also holds `<=`, `>=`, `!=`, `exists` and the types int and real. Any
+other constraint (`between`, `in`, `like`, `matches`, without regard to case, negated, a test of
+another dialect) is asked once an event in Python and counted like the rest; a predicate past the
+bound of the normal form is asked as a whole; one of whose filters is empty is always satisfied.
+As in the paper, changes rebuild the table as a whole, here at the next match. One thread at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tidings.language.constraint import INT_MAX, INT_MIN, Check, Constraint, check
+from tidings.language.errors import NormalFormError
+from tidings.language.event import Event, read
+from tidings.language.predicate import Predicate
+from tidings.matching.contract import (
+    Batch,
+    EventLike,
+    Id,
+    Stats,
+    bytes_of,
+    duplicate,
+    match_rows,
+    stats_of,
+    unknown,
+)
+from tidings.matching.rivals import counting_kernels as ck
+
+TYPES: Final = {
+    "string": ck.TEXT,
+    "int": ck.INTEGER,
+    "real": ck.REAL,
+    "bool": ck.BOOLEAN,
+    "number": ck.NUMBER,
+    "any": ck.ANY,
+}
+COMPARISONS: Final = {
+    "=": ck.EQUAL,
+    "!=": ck.UNEQUAL,
+    "<": ck.LESS,
+    "<=": ck.LESS_EQUAL,
+    ">": ck.GREATER,
+    ">=": ck.GREATER_EQUAL,
+}
+PARTS: Final = {"prefix": ck.PREFIX, "suffix": ck.SUFFIX, "contains": ck.CONTAINS}
+OPERATORS: Final = COMPARISONS | PARTS
+# The rest of a number past its double, bounded: no constant, being of 64 bit, leaves as much.
+MAX_REST: Final = 1024
+EXACT: Final = 2**53  # integers up to here are doubles
+EPOCHS: Final = 2**31 - 2  # events until the stamps begin again
+VALUE_TYPES: Final[dict[type, int]] = {
+    str: ck.TEXT,
+    int: ck.INTEGER,
+    float: ck.REAL,
+    bool: ck.BOOLEAN,
+}
+PLAIN: Final = frozenset({*VALUE_TYPES, type(None)})
+
+Residual = tuple[int, Check]  # a constraint's number, and how to ask it
+
+
+class Others(NamedTuple):
+    """Constraints that the index does not hold, by attribute."""
+
+    plain: dict[str, list[Residual]]  # can hold only where the attribute is present
+    negated: dict[str, list[Residual]]  # hold where it is absent
+    whole: list[Residual]  # are about the whole event
+
+
+class Table(NamedTuple):
+    """Subscriptions compiled for matching."""
+
+    left: ck.Index
+    right: ck.Network
+    selectivity: ck.Selectivity
+    state: ck.State
+    names: dict[str, int]  # attributes
+    others: Others
+    interfaces: list[Id]
+    always: list[Id]  # satisfied by every event
+    unbounded: list[tuple[Id, Predicate]]  # without normal form
+
+    @property
+    def bytes(self) -> int:
+        """What the arrays and the Python objects beside them take."""
+        parts = (self.left, self.right, self.selectivity, self.state)
+        held = (self.names, self.others, self.interfaces, self.always)
+        return sum(a.nbytes for part in parts for a in part) + bytes_of(*held)
+
+
+class Counting:
+    """Subscriptions under the counting algorithm of paper F.
+
+    >>> from tidings import parse
+    >>> counting = Counting([("loud", parse("severity > 2")), ("web", parse("host prefix 'web-'"))])
+    >>> counting.match({"severity": 3, "host": "db-1"})
+    ['loud']
+    """
+
+    def __init__(self, subscriptions: Iterable[tuple[Id, Predicate]] = (), rounds: int = 0) -> None:
+        if rounds < 0:
+            raise ValueError(f"expected no round or some, found {rounds}")
+        self.rounds = rounds
+        self.subscriptions: dict[Id, Predicate] = {}
+        self._table: Table | None = None
+        for id, predicate in subscriptions:
+            self.add(id, predicate)
+
+    def add(self, id: Id, predicate: Predicate) -> None:
+        if id in self.subscriptions:
+            raise duplicate(id)
+        self.subscriptions[id] = predicate
+        self._table = None
+
+    def remove(self, id: Id) -> None:
+        if id not in self.subscriptions:
+            raise unknown(id)
+        del self.subscriptions[id]
+        self._table = None
+
+    def match(self, event: EventLike) -> list[Id]:
+        attributes = read(event)
+        table = self.table
+        _run(table, attributes)
+        interfaces, state = table.interfaces, table.state
+        matched = state.matched[: state.progress[ck.MATCHED]].tolist()
+        ids = [interfaces[i] for i in matched]
+        ids.extend(table.always)
+        ids.extend(id for id, predicate in table.unbounded if predicate.matches(attributes))
+        return ids
+
+    def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
+        return match_rows(self.match, self.subscriptions, batch, json)
+
+    def stats(self) -> Stats:
+        return stats_of(self.subscriptions.values(), self.table.bytes)
+
+    def with_rounds(self, rounds: int) -> Counting:
+        """The same subscriptions with no more rounds than here; they share the index."""
+        if not 0 <= rounds <= self.rounds:
+            raise ValueError(f"expected at most the {self.rounds} rounds built, found {rounds}")
+        other = Counting(rounds=rounds)
+        other.subscriptions = self.subscriptions
+        table = self.table
+        rows = ck.Selectivity(*(column[:rounds] for column in table.selectivity))
+        other._table = table._replace(selectivity=rows)
+        return other
+
+    def excluded(self, event: EventLike) -> int:
+        """How many subscriptions the rounds of the selectivity table exclude for an event."""
+        table = self.table
+        _run(table, read(event))
+        return int(table.state.progress[ck.EXCLUDED])
+
+    @property
+    def table(self) -> Table:
+        """The subscriptions as arrays; built where they have changed."""
+        if self._table is None:
+            self._table = build(self.subscriptions, self.rounds)
+        return self._table
+
+    def __repr__(self) -> str:
+        return f"Counting({len(self.subscriptions)} subscriptions, rounds={self.rounds})"
+
+
+# Matching
+
+
+def _run(table: Table, event: Mapping[str, Any]) -> None:
+    """Match an event; the answer is in the table's state."""
+    if type(event) is not Event and not all(map(PLAIN.__contains__, map(type, event.values()))):
+        event = Event(event)  # it has lists or records
+    state = table.state
+    if state.progress[ck.EPOCH] >= EPOCHS:
+        state.seen[:] = state.present[:] = 0
+        state.progress[ck.EPOCH] = 0
+    values = encode(event, table.names)
+    others = np.array(_satisfied(table.others, event), np.int32)
+    ck.match_event(table.left, table.right, table.selectivity, state, values, others)
+
+
+def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.Values:
+    """The values of a flat event's attributes, as far as they have a number, as arrays."""
+    entries: list[int] = []
+    numbers: list[float] = []
+    texts: list[bytes] = []
+    length = 0
+    for name, value in event.items():
+        attribute = names.get(name)
+        if attribute is None:
+            continue
+        several = type(value) is tuple
+        for element in value if several else (value,):
+            type_ = VALUE_TYPES.get(type(element))
+            if type_ is None:  # null
+                continue
+            number, low = 0.0, 0
+            if type_ == ck.TEXT:
+                raw = element.encode("utf-8", "surrogatepass")
+                texts.append(raw)
+                low = length
+                length += len(raw)
+            elif type_ == ck.INTEGER and not -EXACT <= element <= EXACT:
+                number, low = split(element)
+            else:
+                number = element
+            entries += (attribute, type_, several, low, length)
+            numbers.append(number)
+    return ck.Values(
+        np.frombuffer(array("q", entries), np.int64).reshape(-1, ck.ENTRY_COLUMNS),
+        np.frombuffer(array("d", numbers), np.float64),
+        np.frombuffer(b"".join(texts), np.uint8),
+    )
+
+
+def split(number: int | float) -> tuple[float, int]:
+    """A double and a rest whose sum is the number.
+
+    Rounding keeps order, so numbers compare as their pairs do. Past 64 bit, where all constants are
+    doubles, the rest is only known to lie on its side.
+
+    >>> split(2**53 + 1)
+    (9007199254740992.0, 1)
+    """
+    try:
+        near = float(number)
+    except OverflowError:
+        return (sys.float_info.max, 1) if number > 0 else (-sys.float_info.max, -1)
+    if isinstance(number, float):
+        return near, 0
+    return near, max(-MAX_REST, min(number - int(near), MAX_REST))
+
+
+def _satisfied(others: Others, event: Mapping[str, Any]) -> list[int]:
+    """The constraints beside the index that an event satisfies."""
+    numbers: list[int] = []
+    if others.plain:
+        for name in event:
+            numbers += (n for n, holds in others.plain.get(name, ()) if holds(event))
+    for name, residuals in others.negated.items():
+        absent = event.get(name) is None
+        numbers += (n for n, holds in residuals if absent or holds(event))
+    numbers += (n for n, holds in others.whole if holds(event))
+    return numbers
+
+
+# Building
+
+
+class Slot(NamedTuple):
+    """The constraints of the index on one attribute with one type, by numbers as interned."""
+
+    members: list[tuple[int, int, Any]]  # number, operator, constant
+    exists: list[int]  # the one constraint `exists`, if it is there
+
+
+Slots = dict[tuple[int, int], Slot]  # by attribute and type
+
+
+class Filters(NamedTuple):
+    """Filters as numbers of constraints."""
+
+    constraints: ck.Array  # those of each filter
+    ends: ck.Array  # of filters: where they end
+    owner: ck.Array  # of filters: the interface
+
+
+def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
+    """The table of some subscriptions."""
+    interned: defaultdict[Constraint, int] = defaultdict()
+    interned.default_factory = interned.__len__
+    interfaces: list[Id] = []
+    always: list[Id] = []
+    unbounded: list[tuple[Id, Predicate]] = []
+    constraints, ends, owner = array("i"), array("i"), array("i")
+    for id, predicate in subscriptions.items():
+        try:
+            filters = predicate.filters
+        except NormalFormError:
+            unbounded.append((id, predicate))
+            continue
+        if not all(filters):
+            always.append(id)
+        elif filters:
+            for filter in filters:
+                constraints.extend(map(interned.__getitem__, filter))
+                ends.append(len(constraints))
+                owner.append(len(interfaces))
+            interfaces.append(id)
+    interned.default_factory = None  # it refers to the dict, which would outlive this function
+
+    names: dict[str, int] = {}
+    attributes = np.empty(len(interned), np.int32)  # -1: holds without
+    slots: Slots = {}
+    beside: list[tuple[int, Constraint]] = []
+    for constraint, number in interned.items():
+        attribute = names.setdefault(constraint.name, len(names))
+        needed = not constraint.negated and constraint.operator != "holds"
+        attributes[number] = attribute if needed else -1
+        if not _file(constraint, number, attribute, slots):
+            beside.append((number, constraint))
+
+    index, renumber = _build_index(slots, beside, len(names))
+    attributes[renumber] = attributes.copy()
+    others = Others({}, {}, [])
+    for number, constraint in beside:
+        residual = (int(renumber[number]), check(constraint))
+        if constraint.operator == "holds":
+            others.whole.append(residual)
+            continue
+        group = others.negated if constraint.negated else others.plain
+        group.setdefault(constraint.name, []).append(residual)
+    listed = Filters(
+        renumber[np.array(constraints, np.int32)],
+        np.array(ends, np.int32),
+        np.array(owner, np.int32),
+    )
+    network = _build_network(listed, len(interned))
+    return Table(
+        index,
+        network,
+        _build_selectivity(listed, attributes, len(names), len(interfaces), rounds),
+        _new_state(network, len(interned), len(names), len(interfaces)),
+        names,
+        others,
+        interfaces,
+        always,
+        unbounded,
+    )
+
+
+def _file(constraint: Constraint, number: int, attribute: int, slots: Slots) -> bool:
+    """Put a constraint into its slot; whether the index can hold it."""
+    _, operator, type_, negated, operand = constraint
+    if negated:
+        return False
+    exists = operator == "exists"
+    if not exists:
+        if operator not in (OPERATORS if type_ == "string" else COMPARISONS):
+            return False
+        if operand == "" and operator in PARTS:
+            return False
+        if type_ != "string" and not _in_range(operand):
+            return False
+    key = (attribute, TYPES[type_])
+    slot = slots.get(key)
+    if slot is None:
+        slot = slots[key] = Slot([], [])
+    if exists:
+        slot.exists.append(number)
+    else:
+        slot.members.append((number, OPERATORS[operator], operand))
+    return True
+
+
+def _in_range(operand: Any) -> bool:
+    """Whether the constant is a double or of 64 bit."""
+    return operand == operand if type(operand) is float else bool(INT_MIN <= operand <= INT_MAX)
+
+
+def _build_index(
+    slots: Slots, beside: Sequence[tuple[int, Constraint]], attributes: int
+) -> tuple[ck.Index, ck.Array]:
+    """The left side, and the new number of each constraint."""
+    slots_of = np.full((attributes, ck.TYPES), -1, np.int32)
+    places = np.empty((len(slots), ck.SLOT_COLUMNS), np.int32)
+    rows, operators, numbers = array("i"), array("i"), array("i")
+    high, low = array("d"), array("h")
+    texts: list[bytes] = []
+    row = 0
+    # Slots of numbers come first, so that rows of texts need no place among the numbers.
+    ordered = sorted(slots, key=lambda key: key[1] == ck.TEXT)
+    for place, (attribute, type_) in enumerate(ordered):
+        members = slots[attribute, type_].members
+        constants = sorted({constant for _, _, constant in members})
+        row_of = dict(zip(constants, range(row, row + len(constants)), strict=True))
+        for number, operator, constant in members:
+            numbers.append(number)
+            operators.append(operator)
+            rows.append(row_of[constant])
+        slots_of[attribute, type_] = place
+        places[place] = (row, row + len(constants), -1, -1, 0)
+        row += len(constants) + 1
+        if type_ == ck.TEXT:
+            texts.extend(text.encode("utf-8", "surrogatepass") for text in constants)
+            texts.append(b"")
+        else:
+            for first, rest in map(split, [*constants, 0]):
+                high.append(first)
+                low.append(rest)
+
+    starts = np.zeros((row, ck.OPERATORS), np.int32)
+    starts[rows, operators] = 1  # equal constraints are one
+    used = ck.number_constraints(places, starts)
+    renumber = np.empty(used + sum(len(s.exists) for s in slots.values()) + len(beside), np.int32)
+    renumber[numbers] = starts[rows, operators]
+    for place, key in enumerate(ordered):
+        for number in slots[key].exists:
+            places[place, ck.EXISTS] = renumber[number] = used
+            used += 1
+    for number, _ in beside:
+        renumber[number] = used
+        used += 1
+    nodes = _build_tries(places[len(ordered) - _texts(ordered) :], texts, starts)
+    return ck.Index(
+        slots_of, places, starts, nodes, np.array(high, np.float64), np.array(low, np.int16)
+    ), renumber
+
+
+def _texts(keys: Iterable[tuple[int, int]]) -> int:
+    """How many slots are of texts."""
+    return sum(type_ == ck.TEXT for _, type_ in keys)
+
+
+def _build_tries(slots: ck.Array, texts: list[bytes], starts: ck.Array) -> ck.Array:
+    """The nodes of the tries of slots of texts."""
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    offsets = np.zeros(starts.shape[0] + 1, np.int64)
+    np.cumsum(lengths, out=offsets[offsets.size - lengths.size :])
+    raw = np.frombuffer(b"".join(texts), np.uint8)
+    nodes = np.empty((ck.count_nodes(slots, offsets, raw), ck.NODE_COLUMNS), np.int32)
+    ck.build_tries(slots, offsets, raw, starts, nodes, int(lengths.max(initial=1)))
+    return nodes
+
+
+def _build_network(listed: Filters, constraints: int) -> ck.Network:
+    """The right side."""
+    begin = np.zeros(constraints + 1, np.int32)
+    sizes = np.zeros(listed.ends.size, np.int32)
+    ck.count_links(listed.constraints, listed.ends, begin, sizes)
+    np.cumsum(begin, out=begin)
+    filters = np.empty(begin[-1], np.int32)
+    ck.link_filters(listed.constraints, listed.ends, begin, filters)
+    narrow = np.min_scalar_type(int(sizes.max(initial=1)))
+    return ck.Network(begin, filters, listed.owner, sizes.astype(narrow))
+
+
+def _build_selectivity(
+    listed: Filters, attributes: ck.Array, names: int, interfaces: int, rounds: int
+) -> ck.Selectivity:
+    """The first rows of the selectivity table, as many as there are rounds."""
+    counts = np.zeros((1, names), np.int64)
+    words = (interfaces + 63) // 64
+    if not rounds:
+        return ck.Selectivity(np.empty(0, np.int32), np.empty((0, words), np.int64))
+    chosen = np.full(names, -1, np.int32)
+    ck.find_determinants(*listed, attributes, chosen, counts)
+    order = np.argsort(-counts[0], kind="stable")[:rounds].astype(np.int32)
+    order = order[counts[0, order] > 0]
+    chosen[:] = -2
+    chosen[order] = np.arange(order.size)
+    excludes = np.zeros((order.size, words), np.int64)
+    ck.find_determinants(*listed, attributes, chosen, excludes)
+    return ck.Selectivity(order, excludes)
+
+
+def _new_state(network: ck.Network, constraints: int, names: int, interfaces: int) -> ck.State:
+    """What the first match writes on."""
+    return ck.State(
+        counters=network.sizes.copy(),
+        ignored=np.zeros((interfaces + 63) // 64, np.int64),
+        seen=np.zeros(constraints, np.int32),
+        present=np.zeros(names, np.int32),
+        found=np.empty((constraints, 2), np.int32),
+        matched=np.empty(interfaces, np.int32),
+        progress=np.zeros(ck.PROGRESS, np.int64),
+    )

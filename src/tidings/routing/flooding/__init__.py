@@ -1,0 +1,1 @@
+"""Flooding (S1), the baseline: every event goes everywhere."""

@@ -1,0 +1,262 @@
+"""The broadcast plane (F, section 2.1): who is connected to whom, and the tree of every source.
+
+Each node floods a record of its links, with a number that grows and an age. A newer record
+replaces an older one and is passed on; whoever sends an older one is told the newer. Hellos carry a
+digest of all records, so that what got lost is noticed and made up for: nothing here relies on a
+packet arriving. A record that its origin has not renewed dies of age. A node that has lost its
+memory learns from its own old record which number it must surpass.
+
+Ways are computed once links have been at rest for a moment, so that a storm of news costs one
+computation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from tidings.routing.packets import Hello, Record, Records, Summary
+from tidings.routing.planes.neighbours import Neighbours
+from tidings.routing.planes.topology import Routes, Topologies, digest_of, digest_of_link, weight_of
+from tidings.routing.protocol import MILLISECOND, SECOND, Action, Drop, Send, Timing, earliest
+
+SWEEP = SECOND  # how often old records are looked for
+
+
+class LinkState:
+    """One node's part in the broadcast plane."""
+
+    def __init__(self, node: str, life: int, timing: Timing, topologies: Topologies) -> None:
+        self.node = node
+        self.life = life
+        self.timing = timing
+        self.neighbours = Neighbours(life, timing)
+        self.records: dict[str, Record] = {}
+        self.routes = Routes(node, topologies.of(0, {}))
+        self._topologies = topologies
+        self._received_at: dict[str, int] = {}
+        self._adjacency: dict[str, dict[str, int]] = {}
+        self._graph_digest = 0
+        self._digest = 0  # of the records
+        self._number = 0
+        self._hello_at: int | None = None
+        self._tell_at: int | None = None
+        self._sweep_at = 0
+        self._refresh_at = 0
+        self._news_since: int | None = None
+        self._settle_at: int | None = None
+
+    # What happens
+
+    def link_up(self, neighbour: str, cost: int, now: int, out: list[Action]) -> None:
+        """A link has been made."""
+        if self._hello_at is None:
+            self._hello_at = now + self.timing.hello
+        self.neighbours.remove(neighbour)
+        self._links_changed(now)
+        self.neighbours.add(neighbour, cost, self._digest, out)
+
+    def link_down(self, neighbour: str, now: int) -> None:
+        """A link has been taken away."""
+        if self.neighbours.remove(neighbour):
+            self._links_changed(now)
+
+    def hello(self, neighbour: str, hello: Hello, now: int, out: list[Action]) -> None:
+        """A neighbour says hello."""
+        known = self.neighbours.known.get(neighbour)
+        if known is None:
+            out.append(Drop("no such link", hello))
+            return
+        lost, came = self.neighbours.heard(neighbour, hello, now, self._digest, out)
+        if lost or came:
+            self._links_changed(now)
+        if came or (known.up and self.neighbours.doubt(neighbour, hello.digest != self._digest)):
+            out.append(Send(neighbour, self._summary()))
+
+    def summary(self, neighbour: str, summary: Summary, now: int, out: list[Action]) -> None:
+        """A neighbour says what it knows: send it what is newer here."""
+        theirs = {origin: (number, life) for origin, number, life in summary.known}
+        newer = tuple(
+            self._aged(record, now)
+            for origin, record in self.records.items()
+            if theirs.get(origin, (-1, 0)) < (record.number, record.life)
+        )
+        if newer:
+            out.append(Send(neighbour, Records(newer)))
+
+    def news(self, neighbour: str, packet: Records, now: int, out: list[Action]) -> None:
+        """Records have come: keep and pass on what is new, answer what is old."""
+        fresh, stale = [], []
+        for record in packet.records:
+            if record.origin == self.node:
+                self.recover(record, now)
+            elif record.age_ms * MILLISECOND < self.timing.age:
+                known = self.records.get(record.origin)
+                if known is None or self.is_newer(record, known):
+                    self._install(record, now)
+                    fresh.append(record)
+                elif self.is_newer(known, record):
+                    stale.append(self._aged(known, now))
+        if stale:
+            out.append(Send(neighbour, Records(tuple(stale))))
+        if fresh:
+            self._flood(tuple(fresh), neighbour, out)
+
+    def is_newer(self, record: Record, known: Record) -> bool:
+        """Whether a record is to replace the one that is known."""
+        return (record.number, record.life) > (known.number, known.life)
+
+    def leave(self, now: int, out: list[Action]) -> None:
+        """Say good-bye: a record without links."""
+        self._originate((), now, out)
+        self._hello_at = self._tell_at = self._settle_at = None
+
+    def timer(self) -> int | None:
+        """When to wake."""
+        return earliest(self._hello_at, earliest(self._tell_at, self._settle_at))
+
+    def wake(self, now: int, out: list[Action]) -> bool:
+        """Do what is due; True if links have changed and come to rest, so that routes are new."""
+        if self._hello_at is not None and now >= self._hello_at:
+            self._hello_at = now + self.timing.hello
+            if self.neighbours.expire(now):
+                self._links_changed(now)
+            if now >= self._refresh_at:
+                self._tell(now, out)
+            if now >= self._sweep_at:
+                self._sweep_at = now + SWEEP
+                self.sweep(now)
+            self.neighbours.greet(lambda name: self._digest, out)
+        if self._tell_at is not None and now >= self._tell_at:
+            self._tell(now, out)
+        if self._settle_at is None or now < self._settle_at:
+            return False
+        self._news_since = self._settle_at = None
+        if self.routes.digest != self._graph_digest:
+            topology = self._topologies.of(self._graph_digest, self._adjacency)
+            self.routes = Routes(self.node, topology)
+        return True
+
+    def is_settled(self) -> bool:
+        """Whether the routes are those of all that is known."""
+        return self._settle_at is None and self._tell_at is None
+
+    # Records
+
+    def _links_changed(self, now: int) -> None:
+        """Tell of it soon: more may change at the same time."""
+        if self._tell_at is None:
+            self._tell_at = now + self.timing.gather
+
+    def _tell(self, now: int, out: list[Action]) -> None:
+        """Tell everyone our links."""
+        self._originate(self.links(), now, out)
+
+    def links(self) -> tuple[tuple[str, int], ...]:
+        """The links that are up, and their costs."""
+        known = self.neighbours.known
+        return tuple(sorted((name, known[name].cost) for name in known if known[name].up))
+
+    def _originate(self, links: tuple[tuple[str, int], ...], now: int, out: list[Action]) -> None:
+        self._number += 1
+        self._tell_at = None
+        self._refresh_at = now + self.timing.refresh
+        record = Record(self.node, self.life, self._number, 0, links)
+        self._install(record, now)
+        self._flood((record,), None, out)
+
+    def recover(self, record: Record, now: int) -> None:
+        """A record of our own has come back: one of a former life must be surpassed."""
+        ahead = record.number - self._number
+        if ahead > 0 or (ahead == 0 and record.life != self.life):
+            self._number = record.number
+            self._links_changed(now)
+
+    def _flood(self, records: tuple[Record, ...], but: str | None, out: list[Action]) -> None:
+        packet = Records(records)
+        for name, neighbour in self.neighbours.known.items():
+            if neighbour.up and name != but:
+                out.append(Send(name, packet))
+
+    def _summary(self) -> Summary:
+        return Summary(
+            tuple((origin, r.number, r.life) for origin, r in sorted(self.records.items()))
+        )
+
+    def _aged(self, record: Record, now: int) -> Record:
+        held_ms = (now - self._received_at[record.origin]) // MILLISECOND
+        if record.origin == self.node or not held_ms:
+            return record
+        return msgspec.structs.replace(record, age_ms=record.age_ms + held_ms)
+
+    def sweep(self, now: int) -> None:
+        """Forget the records that have grown too old."""
+        for origin, record in list(self.records.items()):
+            held = now - self._received_at[origin]
+            if origin != self.node and record.age_ms * MILLISECOND + held >= self.timing.age:
+                self._remove(record, now)
+
+    def _install(self, record: Record, now: int) -> None:
+        origin = record.origin
+        known = self.records.get(origin)
+        if known is not None:
+            self._digest ^= _digest_of_record(known)
+        self._digest ^= _digest_of_record(record)
+        self.records[origin] = record
+        self._received_at[origin] = now
+        if known is None or known.links != record.links:
+            self._relink(origin, record.links)
+            self._note_news(now)
+        elif record.number != known.number + 1:
+            self._note_news(now)  # links have come and gone unseen, and with them perhaps packets
+
+    def _remove(self, record: Record, now: int) -> None:
+        self._relink(record.origin, ())
+        self._note_news(now)
+        self._digest ^= _digest_of_record(record)
+        del self.records[record.origin], self._received_at[record.origin]
+
+    # The graph that follows from the records: links that both ends name
+
+    def _relink(self, origin: str, links: tuple[tuple[str, int], ...]) -> None:
+        for other in list(self._adjacency.get(origin, ())):
+            self._graph_digest ^= self._digest_of(origin, other)
+            del self._adjacency[origin][other], self._adjacency[other][origin]
+        for other, cost in links:
+            back = self.records.get(other)
+            if back is None or other == origin:
+                continue
+            for name, cost_back in back.links:
+                if name == origin:
+                    self._link(origin, other, max(cost, cost_back))
+
+    def _note_news(self, now: int) -> None:
+        if self._news_since is None:
+            self._news_since = now
+        latest = self._news_since + self.timing.hold_most
+        self._settle_at = min(now + self.timing.hold, latest)
+
+    def _link(self, one: str, other: str, cost: int) -> None:
+        low, high = (one, other) if one < other else (other, one)
+        weight = weight_of(low, high, cost)
+        self._adjacency.setdefault(one, {})[other] = weight
+        self._adjacency.setdefault(other, {})[one] = weight
+        self._graph_digest ^= digest_of_link(low, high, weight)
+
+    def _digest_of(self, one: str, other: str) -> int:
+        low, high = (one, other) if one < other else (other, one)
+        return digest_of_link(low, high, self._adjacency[one][other])
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {
+            "links": self.neighbours.snapshot(),
+            "records": {o: [r.life, r.number] for o, r in sorted(self.records.items())},
+            "topology": self.routes.digest,
+            "hops": dict(sorted(self.routes.hop.items())),
+        }
+
+
+def _digest_of_record(record: Record) -> int:
+    return digest_of(f"{record.life} {record.number} {record.origin}")

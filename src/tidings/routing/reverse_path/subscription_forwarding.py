@@ -1,0 +1,262 @@
+"""Subscription forwarding on a network without cycles (S10, S18): learning by the reverse path.
+
+A node tells each neighbour what anyone on its own side of that link wants, itself included, and
+keeps what the neighbour tells it. Subscriptions are told by their predicate, so that equal ones are
+told once, and taken back when the last on this side is gone. An event goes back along the links
+that asked for it.
+
+As the survey has it, an announcement stops where an equal one is known. Taken by the letter that
+hides a receiver: the link from which the first came has not yet heard that there is someone on the
+other side as well. So it is decided for each link: tell it what anyone but it wants.
+
+When a link goes down, what was learned there is forgotten; when it comes up, both ends tell all.
+Hellos carry a digest of what was told; if it is not what arrived, it is told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from tidings.language.errors import PredicateError
+from tidings.matching.contract import Matcher
+from tidings.matching.scan import Scan
+from tidings.routing.packets import (
+    Again,
+    Announcement,
+    Announcements,
+    Hello,
+    Packet,
+    Publication,
+    Retraction,
+)
+from tidings.routing.planes.interests import predicate_of
+from tidings.routing.planes.neighbours import Neighbours
+from tidings.routing.planes.once import Once
+from tidings.routing.planes.topology import Topologies, digest_of
+from tidings.routing.protocol import (
+    USUAL,
+    Action,
+    Cause,
+    Deliver,
+    Drop,
+    Leave,
+    LinkDown,
+    LinkUp,
+    Publish,
+    Received,
+    Send,
+    Subscribe,
+    Timing,
+    Unsubscribe,
+    Woken,
+)
+
+HERE: Final = ""  # the subscribers of this node, where others are the names of neighbours
+
+
+class SubscriptionRouter:
+    """A node of an acyclic network.
+
+    >>> node = SubscriptionRouter("a")
+    >>> node.handle(Subscribe("ada", "severity > 2"), 0)
+    []
+    >>> [action.subscriptions for action in node.handle(Publish({"severity": 3}), 0)]
+    [('ada',)]
+    """
+
+    def __init__(
+        self,
+        node: str,
+        life: int = 1,
+        timing: Timing = USUAL,
+        topologies: Topologies | None = None,
+        matcher: Callable[[], Matcher] = Scan,
+    ) -> None:
+        self.node = node
+        self.life = life
+        self.timing = timing
+        self.subscriptions: dict[str, str] = {}
+        self.wanted: dict[str, dict[str, None]] = {}  # predicate: who wants it
+        self.neighbours = Neighbours(life, timing)
+        self._told: dict[str, dict[str, None]] = {}
+        self._matcher = matcher()
+        self._once = Once()
+        self._published = 0
+        self._hello_at: int | None = None
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        """What to do about a cause."""
+        out: list[Action] = []
+        match cause:
+            case Received(neighbour, packet):
+                self._received(neighbour, packet, now, out)
+            case Woken():
+                if self._hello_at is not None and now >= self._hello_at:
+                    self._hello_at = now + self.timing.hello
+                    for name in self.neighbours.expire(now):
+                        self._lost(name, out)
+                    self.neighbours.greet(self._digest, out)
+            case LinkUp(neighbour, cost):
+                if self._hello_at is None:
+                    self._hello_at = now + self.timing.hello
+                if self.neighbours.remove(neighbour):
+                    self._lost(neighbour, out)
+                self.neighbours.add(neighbour, cost, 0, out)
+            case LinkDown(neighbour):
+                if self.neighbours.remove(neighbour):
+                    self._lost(neighbour, out)
+            case Subscribe(id, predicate):
+                self._matcher_swap(id, predicate)
+                before = self.subscriptions.get(id)
+                self.subscriptions[id] = predicate
+                self.learn(predicate, HERE, out)
+                self._spread_if_gone(before, out)
+            case Unsubscribe(id):
+                self._matcher_swap(id, None)
+                self._spread_if_gone(self.subscriptions.pop(id, None), out)
+            case Publish(event):
+                self._published += 1
+                publication = Publication(self.node, self.life, self._published, event)
+                self._once.first(publication)
+                self._forward(publication, HERE, out)
+            case Leave():
+                self._hello_at = None
+            case _:
+                raise TypeError(f"no cause: {cause!r}")
+        return out
+
+    def timer(self) -> int | None:
+        """When to wake."""
+        return self._hello_at
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {
+            "links": self.neighbours.snapshot(),
+            "subscriptions": dict(sorted(self.subscriptions.items())),
+            "wanted": {text: sorted(who) for text, who in sorted(self.wanted.items())},
+        }
+
+    # Packets
+
+    def _received(self, neighbour: str, packet: Packet, now: int, out: list[Action]) -> None:
+        if neighbour not in self.neighbours.known:
+            out.append(Drop("no such link", packet))
+            return
+        try:
+            match packet:
+                case Hello():
+                    self._hello(neighbour, packet, now, out)
+                case Publication():
+                    if self._once.first(packet):
+                        self._forward(packet, neighbour, out)
+                    else:
+                        out.append(Drop("a repetition", packet))
+                case Announcement(predicate):
+                    self.learn(predicate, neighbour, out)
+                case Retraction(predicate):
+                    self.unlearn(predicate, neighbour, out)
+                case Announcements(predicates):
+                    self._learn_all(predicates, neighbour, out)
+                case Again():
+                    self.tell_all(neighbour, out)
+                case _:
+                    out.append(Drop("not of this protocol", packet))
+        except PredicateError:
+            out.append(Drop("a bad predicate", packet))
+
+    def _hello(self, neighbour: str, hello: Hello, now: int, out: list[Action]) -> None:
+        lost, came = self.neighbours.heard(neighbour, hello, now, self._digest(neighbour), out)
+        if lost:
+            self._lost(neighbour, out)
+        if came:
+            self.tell_all(neighbour, out)
+        elif self.neighbours.is_up(neighbour):
+            held = [text for text, who in self.wanted.items() if neighbour in who]
+            if self.neighbours.doubt(neighbour, _digest_of(held) != hello.digest):
+                out.append(Send(neighbour, Again()))
+
+    def _forward(self, publication: Publication, origin: str, out: list[Action]) -> None:
+        here = self._matcher.match(publication.event)
+        if here:
+            out.append(Deliver(tuple(map(str, here)), publication))
+        links: dict[str, None] = {}
+        for text, who in self.wanted.items():
+            if not who.keys() <= links.keys() and predicate_of(text).matches(publication.event):
+                links |= who
+        out.extend(
+            Send(name, publication)
+            for name in self.neighbours.known
+            if name in links and name != origin
+        )
+
+    # What is wanted, and by whom
+
+    def learn(self, predicate: str, who: str, out: list[Action]) -> None:
+        """Someone wants it: a neighbour's side, or here."""
+        predicate_of(predicate)
+        self.wanted.setdefault(predicate, {})[who] = None
+        self.spread(predicate, out)
+
+    def unlearn(self, predicate: str, who: str, out: list[Action]) -> None:
+        """They no longer want it."""
+        wanting = self.wanted.get(predicate)
+        if wanting is None or who not in wanting:
+            return
+        del wanting[who]
+        if not wanting:
+            del self.wanted[predicate]
+        self.spread(predicate, out)
+
+    def _learn_all(self, predicates: tuple[str, ...], who: str, out: list[Action]) -> None:
+        for text in [t for t, wanting in self.wanted.items() if who in wanting]:
+            if text not in predicates:
+                self.unlearn(text, who, out)
+        for text in predicates:
+            self.learn(text, who, out)
+
+    def spread(self, predicate: str, out: list[Action]) -> None:
+        """Tell each neighbour whether anyone but it wants this, if that has changed."""
+        wanting = self.wanted.get(predicate, {})
+        for name, told in self._told.items():
+            wanted = len(wanting) > (name in wanting)
+            if wanted and predicate not in told:
+                told[predicate] = None
+                out.append(Send(name, Announcement(predicate)))
+            elif not wanted and predicate in told:
+                del told[predicate]
+                out.append(Send(name, Retraction(predicate)))
+
+    def tell_all(self, name: str, out: list[Action]) -> None:
+        texts = [text for text, who in self.wanted.items() if len(who) > (name in who)]
+        self._told[name] = dict.fromkeys(texts)
+        out.append(Send(name, Announcements(tuple(texts))))
+
+    def _lost(self, name: str, out: list[Action]) -> None:
+        """A link is down: forget what was learned there, and what was told."""
+        self._told.pop(name, None)
+        self._learn_all((), name, out)
+
+    def _digest(self, name: str) -> int:
+        return _digest_of(list(self._told.get(name, ())))
+
+    # Subscribers
+
+    def _matcher_swap(self, id: str, predicate: str | None) -> None:
+        compiled = None if predicate is None else predicate_of(predicate)
+        if id in self.subscriptions:
+            self._matcher.remove(id)
+        if compiled is not None:
+            self._matcher.add(id, compiled)
+
+    def _spread_if_gone(self, predicate: str | None, out: list[Action]) -> None:
+        if predicate is not None and predicate not in self.subscriptions.values():
+            self.unlearn(predicate, HERE, out)
+
+
+def _digest_of(texts: list[str]) -> int:
+    digest = 0
+    for text in texts:
+        digest ^= digest_of(text)
+    return digest

@@ -1,0 +1,1 @@
+"""Along the shortest-path tree of the source: PSF, iPS, PIF and DRP (U), and CBCB (F)."""
