@@ -9,12 +9,13 @@ RUN := .venv/bin/python
 READY := .venv/.ready
 LOCK := requirements.lock
 CODE := $(wildcard src tests benchmarks examples scripts)
+PYTEST := $(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
 PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 # The verbs share .venv, so with `make -j` they still run one after another.
 .NOTPARALLEL:
-.PHONY: help env demo test check bench soak report golden lock clean
+.PHONY: help env demo quick test check bench soak report golden map lock clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -25,8 +26,14 @@ env: $(READY)  ## make .venv: the locked packages, Tidings itself and a Java for
 demo: $(READY)  ## show what Tidings does, in a minute
 	@$(RUN) examples/demo.py
 
+# What a change usually breaks, at few examples. After the first run, which compiles the kernels, it
+# takes less than a minute on two cores.
+quick: $(READY)  ## run the tests that a change usually breaks, in a minute
+	@TIDINGS_PROFILE=quick $(PYTEST) -q -m "not (spark or cluster or storm or swarm or slow)" \
+	  tests/test_layout.py tests/language tests/matching tests/overlay tests/routing tests/wire tests/sim
+
 test: $(READY)  ## run all tests
-	@$(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
+	@$(PYTEST) $(if $(CI),--durations=25)
 
 check: $(READY)  ## check format, lint, types and layout
 	@$(RUN) -m ruff format --check .
@@ -46,8 +53,10 @@ bench: $(READY)  ## measure
 	@$(RUN) -m benchmarks.spark --subscriptions 100000 --events 100000 --rule-events 200000
 	@$(RUN) -m benchmarks.network
 
-# Each prints the command that replays a seed which fails.
-soak: $(READY)  ## run protocols under faults, for hours
+# The tests that take minutes, then protocols under faults. Each prints the command that replays a seed
+# which fails.
+soak: $(READY)  ## run the long tests, then protocols under faults, for hours
+	@TIDINGS_SOAK=1 $(PYTEST) -m "soak or storm or swarm"
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol cbcb --faults all --seeds 5000 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology ba:30 --protocol cbcb --faults all --seeds 200 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
@@ -60,8 +69,11 @@ report: $(READY)  ## run the experiments on small parameters; build/report.html
 # pytest exits with 5 when it selects no test: then there is nothing to rewrite.
 golden: $(READY)  ## rewrite the golden files and show what changed in them
 	@TIDINGS_GOLDEN=rewrite $(RUN) -m pytest -q -m golden || [ $$? -eq 5 ]
-	@git --no-pager diff --stat -- tests/golden
-	@git ls-files --others --exclude-standard -- tests/golden
+	@git --no-pager diff --stat -- tests
+	@git ls-files --others --exclude-standard -- tests
+
+map: $(READY)  ## write the map of the code in docs/architecture.md anew
+	@$(RUN) -m scripts.map
 
 # Keeps the versions it can; `make lock UPGRADE=1` takes the newest ones.
 lock: $(READY)  ## write requirements.lock anew from pyproject.toml

@@ -1,7 +1,8 @@
 """What all tests share: the seed, the profiles of Hypothesis, golden files, and one Spark session.
 
-Every run has one seed, and its header names it. TIDINGS_SEED sets it; TIDINGS_PROFILE=thorough
-tries far more examples; TIDINGS_GOLDEN=rewrite writes the golden files instead of comparing.
+Every run has one seed, and its header names it. TIDINGS_SEED sets it; TIDINGS_PROFILE and
+TIDINGS_SOAK say how hard to try (`tests/effort.py`); TIDINGS_GOLDEN=rewrite writes the golden files
+instead of comparing with them.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.effort import EXAMPLES_BY_PROFILE, PROFILE, SOAK
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
 MATCHING = Path(__file__).parents[1] / "src" / "tidings" / "matching"
-EXAMPLES_BY_PROFILE = {"default": 100, "thorough": 5000}
 
 for _name, _examples in EXAMPLES_BY_PROFILE.items():
     settings.register_profile(
@@ -53,11 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and the seed unless the command line has done so."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         forget_stale_kernels()
-    profile = os.environ.get("TIDINGS_PROFILE") or "default"
-    if profile not in EXAMPLES_BY_PROFILE:
+    if PROFILE not in EXAMPLES_BY_PROFILE:
         known = ", ".join(EXAMPLES_BY_PROFILE)
-        raise pytest.UsageError(f"TIDINGS_PROFILE={profile}: the profiles are {known}")
-    settings.load_profile(profile)
+        raise pytest.UsageError(f"TIDINGS_PROFILE={PROFILE}: the profiles are {known}")
+    settings.load_profile(PROFILE)
 
     # This comes before Hypothesis's plugin reads the option. The processes of pytest-xdist get
     # the options of the one that starts them, so they find the seed set.
@@ -81,17 +82,25 @@ def pytest_terminal_summary(
         terminalreporter.write_line(_replay(config))
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that `make golden` has to run, and keep those of one JVM in one process.
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by these marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures they use, and leave out those that only `make soak` runs.
 
-    They are one group of pytest-xdist (`--dist loadgroup`).
+    Tests that share the Spark session are one group of pytest-xdist (`--dist loadgroup`), so that
+    one process has the JVM.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
         if "golden" in fixtures:
             item.add_marker(pytest.mark.golden)
         if "spark" in fixtures:
+            item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.xdist_group("spark"))
+    if not SOAK:
+        long = [item for item in items if item.get_closest_marker("soak") is not None]
+        if long:
+            config.hook.pytest_deselected(items=long)
+            items[:] = [item for item in items if item.get_closest_marker("soak") is None]
 
 
 @pytest.fixture(scope="session")

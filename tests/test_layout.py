@@ -10,30 +10,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from scripts.map import PACKAGE, PAGE, ROOMS, with_map
 from tests.places import ROOT
 
-PACKAGE = ROOT / "src" / "tidings"
-
-# A room imports only from itself and from rooms before it.
-ROOMS = [
-    "language",
-    "matching",
-    "summary",
-    "overlay",
-    "routing",
-    "wire",
-    "sim",
-    "live",
-    "spark",
-    "lab",
-    "console",
-    "cli",
-]
 # Before it in the list, and still not allowed: (room, what it must not import).
 STRANGERS = {("spark", "live"), ("lab", "live")}
 # Rooms that stand outside and may use Tidings as its users do, by `import tidings`.
@@ -67,11 +52,34 @@ SEEDED = {"Random", "Generator", "PCG64", "Philox", "SeedSequence", "default_rng
 # Reading these runs what the input says.
 UNSAFE_IMPORTS = {"cloudpickle", "dill", "marshal", "pickle", "shelve"}
 UNSAFE_CALLS = {"eval", "exec"}
+# Words that the glossary has retired: where they must not come back, and what to say instead.
+# `names` are identifiers only, because the word is plain English in a sentence.
+RETIRED = [
+    ("fresh", ("matching", "live", "spark"), "recent"),
+    ("lately", ROOMS, "recently, or recent"),
+    ("wish", ROOMS, "announcement (of a router), want (of a subscriber)"),
+    ("question", ("matching", "live", "wire"), "residual (for Python), query (of a client)"),
+    ("settled", ("matching", "language"), "exact (of a filter); a protocol settles"),
+]
+RETIRED_NAMES = [
+    (
+        "(?<!one_)way",
+        ROOMS,
+        "route (between nodes), access path (in an index), filter (a conjunction)",
+    ),
+    ("gone", ("matching", "spark"), "removed"),
+    ("hidden", ("matching", "spark"), "removed"),
+    ("shut", ("matching", "spark"), "removed, or excluded"),
+    ("stretch", ("matching",), "span"),
+]
+# Siblings share a shape: classes that each file of a family has under the same name.
+SHARED_NAMES = {"State": "routing"}  # every scheme has one
 DRAWERS = {"base", "common", "core", "helper", "helpers", "misc", "tools", "util", "utils"}
 
 # In documents, a path in backticks is checked when it begins with one of these folders or is one
 # of these files; any other is the reader's. The target of a relative link is always checked.
 FOLDERS = ("src", "docs", "tests", "examples", "benchmarks", "scripts", ".ci")
+JOURNEYS = "where-an-event-goes.md"
 ROOT_FILES = {
     ".editorconfig",
     ".gitignore",
@@ -93,10 +101,16 @@ SHARED_PARENTS = {"/", "/app", "/builds", "/code", "/home", "/mnt", "/src", "/sr
 
 
 class Module(NamedTuple):
-    """A source file, where it is in the package, and its syntax tree."""
+    """A source file: where it is in the package, its text and its syntax tree."""
 
     path: Path
+    text: str
     tree: ast.Module
+
+    @classmethod
+    def of(cls, path: Path, text: str) -> "Module":
+        """The file at a path with this text."""
+        return cls(path, text, ast.parse(text, str(path)))
 
     @property
     def room(self) -> str | None:
@@ -128,13 +142,23 @@ def imports(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
-    """Every call and the dotted name that it calls, as written: `numpy.random.rand`."""
+    """Every call and the dotted name that it calls, as written: `numpy.random.rand`.
+
+    Where something else stands before the first dot, such as a call, the name begins with `?`.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            try:
-                yield node, ast.unparse(node.func)
-            except RecursionError:  # an expression nested that deep has no name to look at
-                continue
+            yield node, dotted_name(node.func)
+
+
+def dotted_name(node: ast.expr) -> str:
+    """An expression of names and dots as it is written."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    parts.append(node.id if isinstance(node, ast.Name) else "?")
+    return ".".join(reversed(parts))
 
 
 def rooms_import_only_rooms_before_them(module: Module) -> Iterator[Breach]:
@@ -210,7 +234,36 @@ def only_commands_print(module: Module) -> Iterator[Breach]:
             yield call.lineno, "prints; only cli, console and main() do"
 
 
+def names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The line and text of every identifier, where it is used or defined."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+                yield node.lineno, name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield node.lineno, name
+            case ast.ClassDef(name=name):
+                yield node.lineno, name
+            case _:
+                continue
+
+
+def retired_words_stay_away(module: Module) -> Iterator[Breach]:
+    for word, rooms, instead in RETIRED:
+        if module.room in rooms:
+            for number, line in enumerate(module.text.splitlines(), 1):
+                if re.search(rf"(?<![a-z]){word}", line, re.I):
+                    yield number, f"says {word!r}; say {instead}"
+    for word, rooms, instead in RETIRED_NAMES:
+        if module.room in rooms:
+            part = re.compile(rf"(?<![a-z]){word}(?:s|es|ed)?(?![a-z])", re.I)
+            for number, name in names(module.tree):
+                if part.search(name):
+                    yield number, f"names something {name!r}; say {instead}"
+
+
 RULES: list[Rule] = [
+    retired_words_stay_away,
     rooms_import_only_rooms_before_them,
     heavy_packages_stay_in_their_rooms,
     time_and_chance_are_parameters,
@@ -320,12 +373,27 @@ BROKEN: list[tuple[Rule, str, str]] = [
         """,
     ),
     (only_commands_print, "cli/main.py", "print(1)\n"),
+    (
+        retired_words_stay_away,
+        "matching/table.py",
+        """
+        fresh = 1  # breach
+        REFRESH = 2  # by the way, not a word of ours
+        def file_fresh_ones(ways):  # breach
+            return self.is_settled and Questions(3)  # breach
+        by_the_way = always  # breach
+        recent = 3  # what came lately # breach
+        """,
+    ),
+    (retired_words_stay_away, "live/edge.py", "wishes = 1  # breach"),
+    (retired_words_stay_away, "lab/experiment.py", "question = settled\n"),
 ]
 
 
-def modules() -> Iterator[Module]:
-    for path in sorted(PACKAGE.rglob("*.py")):
-        yield Module(path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+@cache
+def modules() -> list[Module]:
+    paths = sorted(PACKAGE.rglob("*.py"))
+    return [Module.of(path, path.read_text(encoding="utf-8")) for path in paths]
 
 
 def place(path: Path, line: int = 1) -> str:
@@ -352,7 +420,7 @@ def test_code_keeps(rule: Rule) -> None:
 def test_rule_finds_what_breaks_it(rule: Rule, file: str, code: str) -> None:
     lines = [line.removeprefix(" " * 8) for line in code.splitlines()]
     expected = {number for number, line in enumerate(lines, 1) if "# breach" in line}
-    module = Module(PACKAGE / file, ast.parse("\n".join(lines)))
+    module = Module.of(PACKAGE / file, "\n".join(lines))
     assert {line for line, _ in rule(module)} == expected
 
 
@@ -364,6 +432,38 @@ def test_import_tidings_loads_nothing_heavy() -> None:
     assert run.returncode == 0, run.stderr
     loaded = sorted(HEAVY.keys() & set(run.stdout.split()))
     assert not loaded, f"src/tidings/__init__.py:1: `import tidings` loads {', '.join(loaded)}"
+
+
+def test_no_class_name_stands_twice_in_a_room() -> None:
+    places: dict[tuple[str | None, str], list[str]] = {}
+    for module in modules():
+        for node in module.tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                at = place(module.path, node.lineno)
+                places.setdefault((module.room, node.name), []).append(at)
+    report(
+        [
+            f"{found[1]}: the room has a class {name} already, at {found[0]}"
+            for (room, name), found in places.items()
+            if len(found) > 1 and SHARED_NAMES.get(name) != room
+        ]
+    )
+
+
+def test_the_map_shows_every_file() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_map(page), f"{place(PAGE)}: the map is not current; `make map` writes it"
+
+
+def test_tests_mirror_the_rooms() -> None:
+    own = {"golden", "cases", "__pycache__"}  # folders of data
+    report(
+        [
+            f"{place(path)}: tests lie in folders named like those of src/tidings"
+            for path in sorted((ROOT / "tests").rglob("*/"))
+            if path.name not in own and not (PACKAGE / path.relative_to(ROOT / "tests")).is_dir()
+        ]
+    )
 
 
 def test_nothing_is_named_like_a_drawer() -> None:
@@ -440,6 +540,76 @@ def test_documents_name_only_files_that_exist() -> None:
             if not path.exists()
         ]
     )
+
+
+def defined_names(module: Path) -> set[str]:
+    """What a module defines at its top, and `Class.member` for what is in its classes."""
+    found: set[str] = set()
+
+    def take(body: list[ast.stmt], owner: str) -> None:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                found.add(f"{owner}{node.name}")
+                if isinstance(node, ast.ClassDef):
+                    take(node.body, f"{node.name}.")
+            elif isinstance(node, ast.Assign | ast.AnnAssign):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found.update(f"{owner}{ast.unparse(target)}" for target in targets)
+            elif isinstance(node, ast.ImportFrom):  # what a package passes on
+                found.update(f"{owner}{alias.asname or alias.name}" for alias in node.names)
+            elif isinstance(node, ast.If):  # what it loads when asked for it: TYPE_CHECKING
+                take(node.body, owner)
+
+    take(ast.parse(module.read_text(encoding="utf-8"), str(module)).body, "")
+    return found
+
+
+def exists(dotted: str) -> bool:
+    """Whether a name such as `matching.table.Table.match` is there, in `src/tidings`."""
+    parts = dotted.split(".")
+    for count in range(len(parts), 0, -1):
+        path = PACKAGE.joinpath(*parts[:count])
+        module = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        if module.exists():
+            rest = ".".join(parts[count:])
+            return not rest or rest in defined_names(module)
+    return False
+
+
+def named_code(document: Path) -> Iterator[tuple[int, str]]:
+    """The line and dotted name of our code that a document names, without `tidings.`.
+
+    The page of journeys leaves that out; elsewhere `spark.archives` is Spark's.
+    """
+    start = "(?:tidings\\.)?" if document.name == JOURNEYS else "tidings\\."
+    rooms = "|".join(room for room in ROOMS if (PACKAGE / room).is_dir())
+    pattern = re.compile(rf"`{start}((?:{rooms})(?:\.\w+)+)(?:\(.*?\))?`")
+    for number, line in enumerate(document.read_text(encoding="utf-8").splitlines(), 1):
+        for found in pattern.findall(line):
+            yield number, found
+
+
+def test_documents_name_only_code_that_exists() -> None:
+    report(
+        [
+            f"{place(document, number)}: names {found}, which does not exist"
+            for document in documents()
+            for number, found in named_code(document)
+            if not exists(found)
+        ]
+    )
+
+
+def test_the_journeys_name_their_functions() -> None:
+    assert len(set(named_code(ROOT / "docs" / JOURNEYS))) > 40
+
+
+def test_names_in_documents_are_looked_up() -> None:
+    assert exists("matching.table.Table.match")
+    assert exists("routing.source_trees")
+    assert exists("spark.match")
+    assert not exists("matching.table.Table.no_such")
+    assert not exists("matching.no_such.Table")
 
 
 def tracked_texts() -> Iterator[tuple[Path, list[str]]]:

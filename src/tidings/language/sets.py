@@ -91,7 +91,7 @@ def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
     if part.operator in _LISTS or whole.operator in _LISTS:  # large, so not kept in the cache
         return surely_empty((part,), (whole,), thorough)
     if part.type == whole.type and part.type in ("number", "string"):
-        answer = _short_way(part.operator, part.operand, whole.operator, whole.operand, part.type)
+        answer = _shortcut(part.operator, part.operand, whole.operator, whole.operand, part.type)
         if answer is not None:
             return answer
     return _subset(part[1:3], part.operand, whole[1:3], whole.operand, thorough)
@@ -116,7 +116,7 @@ def _subset(
     )
 
 
-def _short_way(
+def _shortcut(
     operator: str, operand: Operand, whole: str, whole_operand: Operand, kind: str
 ) -> bool | None:
     """Whether one set of numbers or texts lies within another, where that is seen at once."""

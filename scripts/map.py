@@ -1,0 +1,87 @@
+"""Write the map of the code into docs/architecture.md, from the first line of every module.
+
+`make map` runs it; `tests/test_layout.py` holds that the page is what it writes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGE: Final = ROOT / "src" / "tidings"
+PAGE: Final = ROOT / "docs" / "architecture.md"
+BEGIN: Final = "<!-- The map: `make map` writes what follows. -->"
+END: Final = "<!-- End of the map. -->"
+
+# The rooms, in the order in which they may import: each only from those before it.
+ROOMS: Final = (
+    "language",
+    "matching",
+    "summary",
+    "overlay",
+    "routing",
+    "wire",
+    "sim",
+    "live",
+    "spark",
+    "lab",
+    "console",
+    "cli",
+)
+
+
+def first_line(module: Path) -> str:
+    """What a module says that it is for: the first line of its docstring, without the full stop."""
+    tree = ast.parse(module.read_text(encoding="utf-8"), str(module))
+    lines = (ast.get_docstring(tree) or "").splitlines()
+    return lines[0].rstrip(".") if lines else ""
+
+
+def rooms() -> list[Path]:
+    """The folders of the rooms that there are, in their order."""
+    return [PACKAGE / name for name in ROOMS if (PACKAGE / name).is_dir()]
+
+
+def render() -> str:
+    """The map: a section a room, a table a folder, a row a file."""
+    return "\n".join(line for room in rooms() for line in _room(room))
+
+
+def _room(room: Path) -> Iterator[str]:
+    for folder in [room, *sorted(path.parent for path in room.rglob("*/__init__.py"))]:
+        yield f"{'###' if folder == room else '####'} {folder.relative_to(PACKAGE).as_posix()}"
+        yield ""
+        about = first_line(folder / "__init__.py")
+        yield about if about.endswith("?") else f"{about}."
+        yield ""
+        files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
+        if files:
+            yield "| file | what it is for |"
+            yield "|---|---|"
+            for file in files:
+                link = f"[{file.name}](../{file.relative_to(ROOT).as_posix()})"
+                yield f"| {link} | {first_line(file)} |"
+            yield ""
+
+
+def with_map(page: str) -> str:
+    """The page with the present map between its marks."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{PAGE.name}: expected the lines {BEGIN!r} and {END!r}")
+    return f"{before}{BEGIN}\n\n{render()}\n{END}{after}"
+
+
+def main() -> None:
+    """Write the page anew."""
+    page = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(with_map(page), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)}: the map of {sum(1 for _ in PACKAGE.rglob('*.py'))} files")
+
+
+if __name__ == "__main__":
+    main()
