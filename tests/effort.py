@@ -1,7 +1,7 @@
 """How hard a run of the tests tries: its profile, and whether it soaks.
 
-TIDINGS_PROFILE is `quick` (`make quick`), `default` or `thorough`. TIDINGS_SOAK=1 (`make soak`) adds
-the tests marked `soak` and lengthens those that ask `SOAK`.
+TIDINGS_PROFILE is `quick` (`make quick`), `default` or `thorough`. TIDINGS_SOAK=1 (`make soak`)
+adds the tests marked `soak` and lengthens those that ask `SOAK`.
 """
 
 import os
