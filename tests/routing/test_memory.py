@@ -12,7 +12,7 @@ from tidings.language.predicate import Predicate, parse, union
 from tidings.language.reduction import absorb
 from tidings.matching.workload import ForwardingWorkload
 from tidings.overlay.topologies import topology
-from tidings.routing.comparison import Summary, compare
+from tidings.routing.comparison import Measures, compare
 from tidings.routing.memory import Scale, id_bits, predicate_bits, shape_of
 from tidings.routing.network import Event, Network, Nodes, members
 from tidings.routing.scheme import Scheme
@@ -123,7 +123,7 @@ def test_ids_take_the_logarithm(nodes: int, bits: int) -> None:
 # Comparison
 
 
-def compared(text: str, subscriptions: int, events: int, seed: int) -> dict[str, Summary]:
+def compared(text: str, subscriptions: int, events: int, seed: int) -> dict[str, Measures]:
     graph = topology(text, seed)
     workload = ForwardingWorkload(seed=seed)
     held = ((row % graph.nodes, p) for row, p in workload.subscriptions(0, subscriptions))

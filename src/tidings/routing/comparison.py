@@ -18,7 +18,7 @@ Step = Callable[[str, int, int], None]  # what is being done, how much of it is,
 
 
 @dataclass(frozen=True)
-class Summary:
+class Measures:
     """A scheme's row in the comparison."""
 
     scheme: str
@@ -49,7 +49,7 @@ def compare(
     schemes: Iterable[Scheme],
     events: Iterable[tuple[int, Event]],
     step: Step = lambda what, done, whole: None,
-) -> list[Summary]:
+) -> list[Measures]:
     """Publish events, each given with its source, under each scheme."""
     step("matching", 0, 1)
     asked = [(source, network.interested(event)) for source, event in events]
@@ -67,7 +67,7 @@ def compare(
             totals.add(judge(network, delivery, interested))
         step(f"{scheme.name}: weighing", 0, 1)
         footprint = scale.weigh(map(scheme.size, states))
-        rows.append(_summary(scheme, totals, footprint, shape))
+        rows.append(_measures(scheme, totals, footprint, shape))
     return rows
 
 
@@ -96,12 +96,12 @@ class _Totals:
         self.ideal &= outcome.ideal
 
 
-def _summary(scheme: Scheme, totals: _Totals, state: Footprint, shape: Shape) -> Summary:
+def _measures(scheme: Scheme, totals: _Totals, state: Footprint, shape: Shape) -> Measures:
     def formula(advantage: float | None) -> int | None:
         bits = None if advantage is None else scheme.formula(shape, advantage)
         return None if bits is None else round(bits)
 
-    return Summary(
+    return Measures(
         scheme=scheme.name,
         events=totals.events,
         expected=totals.expected,

@@ -142,8 +142,8 @@ class Trial:
         self.chance = Random(f"trial {options.seed}")
         self.ledger = Ledger()
         self.oracle = Oracle(self.ledger, first_only)
-        self.confirms = PROTOCOLS[options.protocol].confirms
-        self.judged = options.protocol == "cbcb"
+        row = PROTOCOLS[options.protocol]
+        self.confirms, self.judged = row.confirms, row.judged
         topologies = Topologies()
         self.network = Network(
             lambda name, life: make(name, life, options.timing, topologies),
