@@ -180,7 +180,7 @@ class SubscriptionRouter:
     def _forward(self, publication: Publication, origin: str, out: list[Action]) -> None:
         here = self._matcher.match(publication.event)
         if here:
-            out.append(Deliver(tuple(map(str, here)), publication))
+            out.append(Deliver(tuple(sorted(map(str, here))), publication))
         links: dict[str, None] = {}
         for text, who in self.wanted.items():
             if not who.keys() <= links.keys() and predicate_of(text).matches(publication.event):
