@@ -1,6 +1,7 @@
 """What every protocol is: causes in, actions out, no input or output of its own.
 
     handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
+    explain_links(source, event) -> for each link, whether the event would take it, and why
 
 Time is nanoseconds on the node's own clock, which only has to go forward. Equal state and cause
 give equal actions: a protocol reads no clock, draws no chance and depends on no order but that in
@@ -142,3 +143,10 @@ class Protocol(Interface):
 
     def snapshot(self) -> dict[str, Any]:
         """Its state as plain values."""
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of this source would take it from here, and why.
+
+        Nothing is sent. The link by which the event comes here is never taken, whatever is said of
+        it: not every protocol knows which one that is.
+        """

@@ -14,7 +14,7 @@ from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
-from tidings.routing.protocol import Action, Cause, Deliver, Established, Send, Subscribe
+from tidings.routing.protocol import Action, Cause, Established, Send, Subscribe
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
@@ -143,9 +143,8 @@ class UnsubscribedMatches(ContentRouter):
     """Goes on delivering to who has unsubscribed."""
 
     def _unsubscribe(self, id: str) -> None:
-        if self.subscriptions.pop(id, None) is not None:
-            for kept in (self._confirmed, self._advertising, self._waiting):
-                kept.pop(id, None)
+        if self.local.subscriptions.pop(id, None) is not None:
+            self._forget(id)
 
 
 class LivesNotTold(ContentRouter):
@@ -163,9 +162,7 @@ class ForwardEverywhere(ContentRouter):
 
     def forward(self, publication: Publication, out: list[Action]) -> None:
         super().forward(publication, [])
-        here = self._matcher.match(publication.event)
-        if here:
-            out.append(Deliver(tuple(map(str, here)), publication))
+        self.local.deliver(publication, out)
         out.extend(
             Send(name, publication)
             for name in self.plane.neighbours.up()

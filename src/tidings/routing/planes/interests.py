@@ -19,6 +19,7 @@ from tidings.matching.contract import Matcher
 NOTHING: Final = "false"
 REMEMBERED: Final = 16_384
 LONG: Final = 2_000  # characters of a predicate that is worth compiling
+SHOWN: Final = 200  # characters of a predicate in an explanation
 FEW: Final = 32  # predicates that are joined without a thought
 
 
@@ -36,6 +37,11 @@ def _remember(text: str, predicate: Predicate) -> Predicate:
         _predicates.clear()
     _predicates[text] = predicate
     return predicate
+
+
+def shortened(text: str) -> str:
+    """A predicate for people to read, cut where it is long."""
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 _compile: Callable[[Predicate], Matcher] | None = None

@@ -30,7 +30,8 @@ from tidings.routing.packets import (
     Publication,
     Retraction,
 )
-from tidings.routing.planes.interests import predicate_of
+from tidings.routing.planes.interests import predicate_of, shortened
+from tidings.routing.planes.local import Local
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.topology import Topologies, digest_of
@@ -38,7 +39,6 @@ from tidings.routing.protocol import (
     USUAL,
     Action,
     Cause,
-    Deliver,
     Drop,
     Leave,
     LinkDown,
@@ -73,16 +73,12 @@ class SubscriptionRouter:
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
     ) -> None:
-        self.node = node
-        self.life = life
+        self.local = Local(node, life, matcher)
         self.timing = timing
-        self.subscriptions: dict[str, str] = {}
         self.wanted: dict[str, dict[str, None]] = {}  # predicate: who wants it
         self.neighbours = Neighbours(life, timing)
         self._told: dict[str, dict[str, None]] = {}
-        self._matcher = matcher()
         self._once = Once()
-        self._published = 0
         self._hello_at: int | None = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
@@ -107,17 +103,13 @@ class SubscriptionRouter:
                 if self.neighbours.remove(neighbour):
                     self._lost(neighbour, out)
             case Subscribe(id, predicate):
-                self._matcher_swap(id, predicate)
-                before = self.subscriptions.get(id)
-                self.subscriptions[id] = predicate
+                before = self.local.subscribe(id, predicate)
                 self.learn(predicate, HERE, out)
                 self._spread_if_gone(before, out)
             case Unsubscribe(id):
-                self._matcher_swap(id, None)
-                self._spread_if_gone(self.subscriptions.pop(id, None), out)
+                self._spread_if_gone(self.local.unsubscribe(id), out)
             case Publish(event):
-                self._published += 1
-                publication = Publication(self.node, self.life, self._published, event)
+                publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, HERE, out)
             case Leave():
@@ -134,9 +126,23 @@ class SubscriptionRouter:
         """The state as plain values."""
         return {
             "links": self.neighbours.snapshot(),
-            "subscriptions": dict(sorted(self.subscriptions.items())),
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "wanted": {text: sorted(who) for text, who in sorted(self.wanted.items())},
         }
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of this source would take it from here, and why."""
+        found: dict[str, tuple[bool, str]] = {}
+        for name in self.neighbours.known:
+            wanted = (text for text, who in self.wanted.items() if name in who)
+            matching = next((text for text in wanted if predicate_of(text).matches(event)), None)
+            if matching is not None:
+                found[name] = True, f"nodes behind it want: {shortened(matching)}"
+            elif not self.neighbours.is_up(name):
+                found[name] = False, "the link is down"
+            else:
+                found[name] = False, "no node behind it wants this event"
+        return found
 
     # Packets
 
@@ -152,7 +158,7 @@ class SubscriptionRouter:
                     if self._once.first(packet):
                         self._forward(packet, neighbour, out)
                     else:
-                        out.append(Drop("a repetition", packet))
+                        out.append(Drop("a duplicate", packet))
                 case Announcement(predicate):
                     self.learn(predicate, neighbour, out)
                 case Retraction(predicate):
@@ -178,9 +184,7 @@ class SubscriptionRouter:
                 out.append(Send(neighbour, Again()))
 
     def _forward(self, publication: Publication, origin: str, out: list[Action]) -> None:
-        here = self._matcher.match(publication.event)
-        if here:
-            out.append(Deliver(tuple(sorted(map(str, here))), publication))
+        self.local.deliver(publication, out)
         links: dict[str, None] = {}
         for text, who in self.wanted.items():
             if not who.keys() <= links.keys() and predicate_of(text).matches(publication.event):
@@ -241,17 +245,8 @@ class SubscriptionRouter:
     def _digest(self, name: str) -> int:
         return _digest_of(list(self._told.get(name, ())))
 
-    # Subscribers
-
-    def _matcher_swap(self, id: str, predicate: str | None) -> None:
-        compiled = None if predicate is None else predicate_of(predicate)
-        if id in self.subscriptions:
-            self._matcher.remove(id)
-        if compiled is not None:
-            self._matcher.add(id, compiled)
-
     def _spread_if_gone(self, predicate: str | None, out: list[Action]) -> None:
-        if predicate is not None and predicate not in self.subscriptions.values():
+        if predicate is not None and predicate not in self.local.subscriptions.values():
             self.unlearn(predicate, HERE, out)
 
 

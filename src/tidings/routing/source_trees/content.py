@@ -40,15 +40,23 @@ from tidings.routing.packets import (
     Request,
     Summary,
 )
-from tidings.routing.planes.interests import NOTHING, beyond, beyond_all, join, predicate_of, wants
+from tidings.routing.planes.interests import (
+    NOTHING,
+    beyond,
+    beyond_all,
+    join,
+    predicate_of,
+    shortened,
+    wants,
+)
 from tidings.routing.planes.link_state import LinkState
+from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.topology import Routes, Topologies, digest_of
 from tidings.routing.protocol import (
     USUAL,
     Action,
     Cause,
-    Deliver,
     Drop,
     Established,
     Leave,
@@ -65,9 +73,6 @@ from tidings.routing.protocol import (
 )
 
 MOST_PATIENCE: Final = 4  # times the usual wait
-
-
-SHOWN: Final = 200  # characters of a predicate in an explanation
 
 
 class Passing:
@@ -153,11 +158,9 @@ class ContentRouter:
         self.life = life
         self.timing = timing
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
+        self.local = Local(node, life, matcher)
         self.table: dict[str, str] = {}  # what is wanted behind each interface
-        self.subscriptions: dict[str, str] = {}
-        self._matcher = matcher()
         self._once = self.once_of()
-        self._published = 0
         # Own advertisements: at most one is under way; what comes meanwhile waits for the next.
         self._confirmed: dict[str, str] = {}  # subscriptions that everyone knows
         self._advertised = 0
@@ -201,9 +204,7 @@ class ContentRouter:
             case Unsubscribe(id):
                 self._unsubscribe(id)
             case Publish(event):
-                self._published += 1
-                publication = Publication(self.node, self.life, self._published, event)
-                self.forward(publication, out)
+                self.forward(self.local.publish(event), out)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = None
@@ -220,7 +221,7 @@ class ContentRouter:
         return {
             **self.plane.snapshot(),
             "table": dict(sorted(self.table.items())),
-            "subscriptions": dict(sorted(self.subscriptions.items())),
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "established": sorted(self._confirmed),
             "settled": self.is_settled(),
         }
@@ -269,7 +270,7 @@ class ContentRouter:
         if not self.on_reverse_path(neighbour, publication.source):
             out.append(Drop("off the tree", publication))
         elif not self._once.first(publication):
-            out.append(Drop("a repetition", publication))
+            out.append(Drop("a duplicate", publication))
         else:
             self.forward(publication, out)
 
@@ -279,12 +280,9 @@ class ContentRouter:
 
     def forward(self, publication: Publication, out: list[Action]) -> None:
         """Deliver here, and send on to the children in the source's tree that want it (F3)."""
-        event = publication.event
-        here = self._matcher.match(event)
-        if here:  # sorted: in which order a matcher finds them is its own affair
-            out.append(Deliver(tuple(sorted(map(str, here))), publication))
+        self.local.deliver(publication, out)
         for child in self.plane.routes.children(publication.source):
-            if self.is_wanted(child, event):
+            if self.is_wanted(child, publication.event):
                 if self.plane.neighbours.is_up(child):
                     out.append(Send(child, publication))
                 else:
@@ -295,44 +293,43 @@ class ContentRouter:
         return wants(self.table.get(interface, NOTHING), event)
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-        """For each link whether an event of this source would take it from here, and why."""
+        """For each link, whether an event of this source would take it from here, and why."""
         found: dict[str, tuple[bool, str]] = {}
         children = self.plane.routes.children(source)
         for name in self.plane.neighbours.known:
-            asked = self.table.get(name, NOTHING)
-            shown = asked if len(asked) <= SHOWN else asked[: SHOWN - 1] + "…"
+            shown = shortened(self.table.get(name, NOTHING))
             if not self.plane.neighbours.is_up(name):
                 found[name] = False, "the link is down"
             elif name not in children:
-                found[name] = False, f"the way from {source} to {name} does not lead by here"
+                found[name] = False, f"the path from {source} to {name} does not pass through here"
             elif self.is_wanted(name, event):
-                found[name] = True, f"behind it is wanted: {shown}"
+                found[name] = True, f"nodes behind it want: {shown}"
             else:
-                found[name] = False, f"behind it only this is wanted: {shown}"
+                found[name] = False, f"nodes behind it want only: {shown}"
         return found
 
     # Subscriptions
 
     def _subscribe(self, id: str, predicate: str, now: int, out: list[Action]) -> None:
-        compiled = predicate_of(predicate)
-        self._unsubscribe(id)
-        self.subscriptions[id] = predicate
-        self._matcher.add(id, compiled)
+        self.local.subscribe(id, predicate)
+        self._forget(id)
         self._waiting[id] = predicate
         if not self._advertising:
             self._advertise(now, out)
 
     def _unsubscribe(self, id: str) -> None:
         """Give up a subscription. Others hear of it when they pull; until then they send more."""
-        if self.subscriptions.pop(id, None) is None:
-            return
-        self._matcher.remove(id)
+        if self.local.unsubscribe(id) is not None:
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        """Forget how far the advertising of a subscription has come."""
         for kept in (self._confirmed, self._advertising, self._waiting):
             kept.pop(id, None)
 
     def interest(self) -> str:
         """What is wanted here."""
-        return join(self.subscriptions.values())
+        return join(self.local.subscriptions.values())
 
     # Receiver advertisements
 
@@ -496,7 +493,7 @@ class ContentRouter:
         own = reply.issuer == self.node
         pull = self._pull if own else self._pulls.get(reply.issuer)
         if pull is None or pull.number != reply.number or neighbour not in pull.waiting:
-            out.append(Drop("an answer to no question", reply))
+            out.append(Drop("an answer to no request", reply))
             return
         try:
             predicate_of(reply.predicate)
