@@ -76,7 +76,7 @@ class Log:
     def established(self, now: int, node: Node, action: Established) -> None:
         self.settled.append((now, node.name, action.subscriptions))
 
-    def dropped(self, action: Drop) -> None:
+    def dropped(self, now: int, node: Node, action: Drop) -> None:
         self.drops.append(action.reason)
 
     def links_taken(self) -> set[tuple[str, str]]:
@@ -500,6 +500,9 @@ class Recorder:
 
     def snapshot(self) -> dict[str, Any]:
         return self.made.snapshot()  # type: ignore[no-any-return]
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        return self.made.explain_links(source, event)  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)

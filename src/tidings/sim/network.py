@@ -55,7 +55,7 @@ class Watcher(Protocol):
     def established(self, now: int, node: Node, action: Established) -> None:
         """A node says that subscriptions are established."""
 
-    def dropped(self, action: Drop) -> None:
+    def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
 
 
@@ -302,7 +302,7 @@ class Network:
                 self._mark(f"{where} {action.subscriptions}".encode())
                 watcher.delivered(self.now, node, action)
             elif type(action) is Drop:
-                watcher.dropped(action)
+                watcher.dropped(self.now, node, action)
             elif type(action) is Established:
                 watcher.established(self.now, node, action)
             else:

@@ -235,7 +235,7 @@ class Oracle:
             else:
                 held.established = True
 
-    def dropped(self, action: Drop) -> None:
+    def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
         self.ledger.drops[action.reason] += 1
 
