@@ -101,7 +101,9 @@ class FloodRouter:
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
-        return dict.fromkeys(self._neighbours, (True, "every event takes every link"))
+        return dict.fromkeys(
+            self._neighbours, (True, "every event takes every link except the one it came by")
+        )
 
     def _forward(self, publication: Publication, but: str | None, out: list[Action]) -> None:
         self.local.deliver(publication, out)

@@ -295,17 +295,21 @@ class ContentRouter:
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
         found: dict[str, tuple[bool, str]] = {}
-        children = self.plane.routes.children(source)
+        routes = self.plane.routes
         for name in self.plane.neighbours.known:
-            shown = shortened(self.table.get(name, NOTHING))
+            wanted = self.table.get(name, NOTHING)
             if not self.plane.neighbours.is_up(name):
                 found[name] = False, "the link is down"
-            elif name not in children:
+            elif self.on_reverse_path(name, source):
+                found[name] = False, f"the events of {source} come from there"
+            elif name not in routes.children(source):
                 found[name] = False, f"the path from {source} to {name} does not pass through here"
             elif self.is_wanted(name, event):
-                found[name] = True, f"nodes behind it want: {shown}"
+                found[name] = True, f"nodes behind it want: {shortened(wanted)}"
+            elif wanted == NOTHING:
+                found[name] = False, "no node behind it wants anything"
             else:
-                found[name] = False, f"nodes behind it want only: {shown}"
+                found[name] = False, f"nodes behind it want only: {shortened(wanted)}"
         return found
 
     # Subscriptions
@@ -377,13 +381,13 @@ class ContentRouter:
         if not self.on_reverse_path(neighbour, issuer):
             out.append(Drop("off the tree", packet))
             return
-        if not self.is_news(packet, self._advertisements):
-            out.append(Drop("old", packet))
-            return
         try:
             predicate_of(packet.predicate)
         except PredicateError:
             out.append(Drop("a bad predicate", packet))
+            return
+        if not self.is_news(packet, self._advertisements):
+            out.append(Drop("old", packet))
             return
         self.widen(neighbour, packet.predicate)
         routes = self.plane.routes
