@@ -1,7 +1,7 @@
 """Schemes side by side: the same events on the same network, and what each scheme made of them.
 
-Every event is matched once, and every scheme is asked at every node that a packet comes to. The
-cost is a few microseconds a packet; reducing the interests of nodes, once, mostly outweighs it.
+`compare` matches every event once; then every scheme decides at every node that a packet reaches.
+That costs a few microseconds a packet; reducing the interests of nodes, once, mostly costs more.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tidings.routing.memory import Footprint, Scale, Shape, shape_of
 from tidings.routing.network import Event, Matched, Network
 from tidings.routing.scheme import Scheme
 
-Step = Callable[[str, int, int], None]  # what is being done, how much of it is, of how much
+Step = Callable[[str, int, int], None]  # what goes on, how much of it is done, how much there is
 
 
 @dataclass(frozen=True)
 class Measures:
-    """A scheme's row in the comparison."""
+    """What was measured of one scheme: its row in the comparison."""
 
     scheme: str
     events: int
@@ -36,9 +36,9 @@ class Measures:
     state_bits: int | None  # None where there are too many filters to reduce
     state_bits_by_node: list[int] | None
     state_bits_unreduced: int
-    advantage: float | None  # reduced predicates to unreduced ones
-    formula_bits: int | None  # with the advantage measured
-    formula_bits_unreduced: int | None  # with none; None where the paper has no formula
+    advantage: float | None  # size of reduced predicates by size of unreduced ones
+    formula_bits: int | None  # with the measured advantage
+    formula_bits_unreduced: int | None  # without; None where the paper has no formula
     correct: bool  # in all events
     latency_minimal: bool
     ideal: bool

@@ -1,7 +1,8 @@
-"""Flooding as a protocol (S1): every event goes everywhere, and nobody need say what they want.
+"""Flooding as a protocol (S1): every event goes everywhere, and no node says what it wants.
 
-An event goes to all neighbours but the one it came from; whoever has seen it drops it. There is
-nothing to converge and nothing to repair, and every link carries every event. The baseline.
+A node sends an event to all neighbours except the one it came from, and drops an event that it has
+seen before. There is nothing to converge and nothing to repair, and every link carries every event.
+The baseline.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tidings.routing.protocol import (
 
 
 class FloodRouter:
-    """A node that sends every event on.
+    """A node that passes every event on.
 
     >>> node = FloodRouter("a")
     >>> node.handle(LinkUp("b", 1), 0)
@@ -89,7 +90,7 @@ class FloodRouter:
         return out
 
     def timer(self) -> int | None:
-        """Nothing ever has to be done later."""
+        """Never: it does nothing later."""
         return None
 
     def snapshot(self) -> dict[str, Any]:

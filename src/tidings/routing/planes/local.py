@@ -1,7 +1,7 @@
-"""The users of one node: who subscribes here, what they get, and the numbers of what they publish.
+"""The users of one node: their subscriptions, what they get, and the numbers of their events.
 
-Every protocol holds its own subscriptions, matches events against them and numbers its events in
-the same way; they differ in what they tell their neighbours.
+All protocols hold the subscriptions of a node, match events against them, and number its events in
+the same way. They differ in what they tell their neighbours.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Subscription forwarding on a network without cycles (S10, S18): learning by the reverse path.
 
-A node tells each neighbour what anyone on its own side of that link wants, itself included, and
-keeps what the neighbour tells it. Subscriptions are told by their predicate, so that equal ones are
-told once, and taken back when the last on this side is gone. An event goes back along the links
-that asked for it.
+A node announces to each neighbour what any node on its own side of that link wants, itself
+included, and keeps what the neighbour announces. It announces predicates: an equal one only once,
+and it retracts a predicate when the last subscription with it, on this side, is gone. An event goes
+back along the links by which its predicate was announced.
 
-As the survey has it, an announcement stops where an equal one is known. Taken by the letter that
-hides a receiver: the link from which the first came has not yet heard that there is someone on the
-other side as well. So it is decided for each link: tell it what anyone but it wants.
+In the survey an announcement stops where an equal one is known. By the letter, that hides a
+receiver: the neighbour that announced the first never hears that a node on the other side wants the
+same. So a node decides for each link: it announces there what anyone except that neighbour wants.
 
-When a link goes down, what was learned there is forgotten; when it comes up, both ends tell all.
-Hellos carry a digest of what was told; if it is not what arrived, it is told again.
+When a link goes down, a node forgets what it learned there; when it comes up, both ends announce
+everything. Hellos carry a digest of what their sender has announced; a neighbour that holds
+something else asks to hear everything again.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from tidings.routing.protocol import (
     Woken,
 )
 
-HERE: Final = ""  # the subscribers of this node, where others are the names of neighbours
+HERE: Final = ""  # stands for the subscribers of this node among the names of neighbours
 
 
 class SubscriptionRouter:
@@ -75,7 +76,7 @@ class SubscriptionRouter:
     ) -> None:
         self.local = Local(node, life, matcher)
         self.timing = timing
-        self.wanted: dict[str, dict[str, None]] = {}  # predicate: who wants it
+        self.wanted: dict[str, dict[str, None]] = {}  # by predicate: neighbours and HERE
         self.neighbours = Neighbours(life, timing)
         self._told: dict[str, dict[str, None]] = {}
         self._once = Once()
@@ -198,13 +199,13 @@ class SubscriptionRouter:
     # What is wanted, and by whom
 
     def learn(self, predicate: str, who: str, out: list[Action]) -> None:
-        """Someone wants it: a neighbour's side, or here."""
+        """Note that someone wants a predicate: a neighbour's side, or subscribers here."""
         predicate_of(predicate)
         self.wanted.setdefault(predicate, {})[who] = None
         self.spread(predicate, out)
 
     def unlearn(self, predicate: str, who: str, out: list[Action]) -> None:
-        """They no longer want it."""
+        """Note that they no longer want it."""
         wanting = self.wanted.get(predicate)
         if wanting is None or who not in wanting:
             return
@@ -221,7 +222,7 @@ class SubscriptionRouter:
             self.learn(text, who, out)
 
     def spread(self, predicate: str, out: list[Action]) -> None:
-        """Tell each neighbour whether anyone but it wants this, if that has changed."""
+        """Tell each neighbour whether anyone except it wants this, if that has changed."""
         wanting = self.wanted.get(predicate, {})
         for name, told in self._told.items():
             wanted = len(wanting) > (name in wanting)
@@ -233,12 +234,13 @@ class SubscriptionRouter:
                 out.append(Send(name, Retraction(predicate)))
 
     def tell_all(self, name: str, out: list[Action]) -> None:
+        """Announce to a neighbour all that anyone except it wants."""
         texts = [text for text, who in self.wanted.items() if len(who) > (name in who)]
         self._told[name] = dict.fromkeys(texts)
         out.append(Send(name, Announcements(tuple(texts))))
 
     def _lost(self, name: str, out: list[Action]) -> None:
-        """A link is down: forget what was learned there, and what was told."""
+        """A link is down: forget what the neighbour announced, and what was announced to it."""
         self._told.pop(name, None)
         self._learn_all((), name, out)
 
