@@ -3,7 +3,7 @@
     python examples/delivery_trees.py > docs/figures/delivery-trees.svg
 
 The network is Abilene as the Internet Topology Zoo has it (Knight et al., CC BY 4.0): eleven nodes
-across the United States, links as long as they are. An event is published in Los Angeles; New York,
+across the United States; links weigh their length. Los Angeles publishes an event; New York,
 Seattle and Atlanta want it.
 """
 
@@ -11,11 +11,12 @@ from typing import Any
 
 from tidings.overlay.graph import Graph
 from tidings.routing.delivery import Delivery, Outcome, deliver, judge
+from tidings.routing.flooding.scheme import Header
 from tidings.routing.network import Matched, Network, members
 from tidings.routing.scheme import Scheme
 from tidings.routing.schemes import SCHEMES
 
-PLACES = {  # where nodes are drawn: west to east, north to south, pulled apart where it is crowded
+PLACES = {  # of nodes in the figure: west to east, north to south, spread where it is crowded
     "NY": (305, 85),
     "CHI": (225, 70),
     "DC": (300, 145),
@@ -29,7 +30,7 @@ PLACES = {  # where nodes are drawn: west to east, north to south, pulled apart 
     "IND": (230, 130),
 }
 BELOW = {"LA", "HOU", "ATL", "DC"}  # nodes whose name stands below them
-LINKS = [  # and how long they are, in kilometres
+LINKS = [  # and their lengths in kilometres
     *(("NY", "CHI", 1146), ("NY", "DC", 328), ("CHI", "IND", 263), ("DC", "ATL", 872)),
     *(("SEA", "SV", 1139), ("SEA", "DEN", 1641), ("SV", "LA", 503), ("SV", "DEN", 1504)),
     *(("LA", "HOU", 2207), ("DEN", "KC", 892), ("KC", "HOU", 1042), ("KC", "IND", 731)),
@@ -50,7 +51,7 @@ STYLE = (
 def main() -> None:
     """Write the figure to standard output."""
     graph = Graph(len(NAMES), [(NAMES.index(a), NAMES.index(b), km) for a, b, km in LINKS], NAMES)
-    # Those who do not want this event want others: their interests are in the tables as well.
+    # The other nodes want other events, so that tables hold their interests as well.
     interests = [f"class = '{'alert' if name in WANTED else 'report'}'" for name in NAMES]
     network = Network(graph, interests)
     wanted = network.interested({"class": "alert"})
@@ -75,19 +76,27 @@ def main() -> None:
 
 
 def labels(scheme: Scheme, states: list[Any], delivery: Delivery, event: Matched) -> list[str]:
-    """What each packet's header says, for the schemes whose header says something."""
+    """What to write beside each packet: the source or the receivers that its header names."""
     headers: list[Any] = []
     for sender, cause in zip(delivery.senders, delivery.causes, strict=True):
         if cause < 0:
             headers.append(scheme.init(states[sender], event))
         else:
             headers.append(scheme.header(states[sender], headers[cause]))
-    if scheme.name == "flooding":
-        return [""] * len(headers)
-    if scheme.name == "drp":
-        parts = [h[node] for h, node in zip(headers, delivery.receivers, strict=True)]
-        return [" ".join(NAMES[node] for node in members(part)) for part in parts]
-    return [NAMES[header] for header in headers]
+    return list(map(label, headers, delivery.receivers))
+
+
+def label(header: Any, receiver: int) -> str:
+    """What a header says, as far as it differs from packet to packet."""
+    match header:
+        case int():  # a source
+            return NAMES[header]
+        case dict():  # receivers by neighbour
+            return " ".join(NAMES[node] for node in members(header[receiver]))
+        case Header():  # of flooding: the source and the sender
+            return ""
+        case _:
+            raise TypeError(f"no header: {header!r}")
 
 
 def panel(
@@ -103,7 +112,7 @@ def panel(
         (x1, y1), (x2, y2) = spot(one), spot(other)
         drawn.append(f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke="#d0d7de"/>')
     kinds = kinds_of(delivery)
-    # The wanted packets last, above those in vain.
+    # The useful packets last, above the others.
     for place in sorted(range(len(kinds)), key=lambda place: -list(COLOURS).index(kinds[place])):
         ends = delivery.senders[place], delivery.receivers[place]
         drawn.append(arrow(*ends, COLOURS[kinds[place]], texts[place]))
@@ -117,7 +126,7 @@ def panel(
 
 
 def kinds_of(delivery: Delivery) -> list[str]:
-    """Of each packet whether it is useful, spam or a duplicate, as `judge` counts them."""
+    """For each packet, whether it is useful, spam or a duplicate, as `judge` counts them."""
     wanted, seen = set(map(NAMES.index, WANTED)), {delivery.source}
     kinds = ["spam"] * len(delivery.receivers)
     for place, node in enumerate(delivery.receivers):
@@ -130,7 +139,7 @@ def kinds_of(delivery: Delivery) -> list[str]:
 
 
 def arrow(sender: int, receiver: int, colour: str, text: str) -> str:
-    """A packet: a little to the right of its link, so that two ways stay apart."""
+    """A packet: a little to the right of its link, to keep the two directions apart."""
     start, end = complex(*spot(sender)), complex(*spot(receiver))
     along = (end - start) / abs(end - start)
     across = along * 1j

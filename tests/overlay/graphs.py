@@ -33,3 +33,10 @@ def graphs_without_ties(draw: st.DrawFn, max_nodes: int = 9) -> Graph:
         (one, other, 2**place) for (one, other, _), place in zip(graph.links, order, strict=True)
     ]
     return Graph(graph.nodes, links)
+
+
+@st.composite
+def trees(draw: st.DrawFn, max_nodes: int = 9) -> Graph:
+    """A tree whose links weigh 1."""
+    nodes = draw(st.integers(1, max_nodes))
+    return Graph(nodes, [(draw(st.integers(0, n - 1)), n, 1) for n in range(1, nodes)])

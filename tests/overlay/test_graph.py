@@ -15,7 +15,7 @@ from tidings.overlay.graph import Graph, Link
         ([(-1, 2, 1)], "two different nodes"),
         ([(0, 1, 0)], "found 0"),
         ([(0, 1, 1.5)], "found 1.5"),
-        ([(0, 1, 1), (1, 0, 2)], "there already"),
+        ([(0, 1, 1), (1, 0, 2)], "given twice"),
     ],
 )
 def test_wrong_links_are_refused(links: list[Link], found: str) -> None:

@@ -28,7 +28,7 @@ events = st.sampled_from(EVENTS)
 
 @st.composite
 def networks(draw: st.DrawFn, drawn: st.SearchStrategy[Graph] | None = None) -> Network:
-    """A network whose nodes want little, all of which some event has."""
+    """A network whose nodes want little, and only what some of `EVENTS` has."""
     graph = draw(graphs() if drawn is None else drawn)
     texts = st.lists(st.sampled_from(TEXTS), min_size=graph.nodes, max_size=graph.nodes)
     return Network(graph, draw(texts))
@@ -40,7 +40,7 @@ def packets(delivery: Delivery) -> set[tuple[int, int]]:
 
 
 def interested(network: Network, event: Event) -> set[int]:
-    """Those whose interest the event satisfies."""
+    """The nodes whose interest the event matches."""
     return {node for node, one in enumerate(network.interests) if one.matches(event)}
 
 

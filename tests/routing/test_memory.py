@@ -6,19 +6,16 @@ from hypothesis import strategies as st
 
 from tests.language import strategies
 from tests.overlay.graphs import graphs
+from tests.routing.delivering import every_scheme
 from tests.routing.networks import networks
 from tidings.language.expression import Expression
 from tidings.language.predicate import Predicate, parse, union
 from tidings.language.reduction import absorb
-from tidings.matching.workload import ForwardingWorkload
 from tidings.overlay.topologies import topology
-from tidings.routing.comparison import Summary, compare
 from tidings.routing.memory import Scale, id_bits, predicate_bits, shape_of
-from tidings.routing.network import Event, Network, Nodes, members
+from tidings.routing.network import Network, Nodes, members
 from tidings.routing.scheme import Scheme
 from tidings.routing.schemes import SCHEMES
-
-every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=lambda scheme: scheme.name)
 
 
 def reduced_bits(network: Network, nodes: Nodes) -> int:
@@ -118,35 +115,6 @@ def test_ips_keeps_to_its_formula_on_trees(seed: int, nodes: int) -> None:
 @pytest.mark.parametrize(("nodes", "bits"), [(1, 1), (2, 1), (3, 2), (256, 8), (257, 9)])
 def test_ids_take_the_logarithm(nodes: int, bits: int) -> None:
     assert id_bits(nodes) == bits
-
-
-# Comparison
-
-
-def compared(text: str, subscriptions: int, events: int, seed: int) -> dict[str, Summary]:
-    graph = topology(text, seed)
-    workload = ForwardingWorkload(seed=seed)
-    held = ((row % graph.nodes, p) for row, p in workload.subscriptions(0, subscriptions))
-    published: list[tuple[int, Event]] = [
-        (row % graph.nodes, event) for row, event in enumerate(workload.events(0, events))
-    ]
-    rows = compare(Network.of(graph, held), SCHEMES.values(), published)
-    return {row.scheme: row for row in rows}
-
-
-@pytest.mark.parametrize("text", ["ba:60", "grid:7x7,weights=1-9", "tree:60", "waxman:60"])
-def test_schemes_compare_as_the_paper_says(text: str, seed: int) -> None:
-    rows = compared(text, 400, 200, seed % 1000)
-    assert all(row.correct and row.latency_minimal for row in rows.values())
-    assert len({row.delivered for row in rows.values()}) == 1
-    assert rows["psf"].packets == rows["ips"].packets == rows["drp"].packets
-    assert rows["psf"].packets <= rows["pif"].packets <= rows["flooding"].packets
-    assert rows["psf"].ideal
-    assert rows["ips"].state_bits_unreduced <= rows["psf"].state_bits_unreduced
-    assert rows["pif"].state_bits_unreduced <= rows["psf"].state_bits_unreduced
-    assert all(row.stretch_mean == row.stretch_max == 1 for row in rows.values())
-    if text.startswith("tree"):
-        assert rows["pif"].ideal
 
 
 def test_with_too_many_filters_nothing_is_reduced() -> None:

@@ -13,7 +13,7 @@ from tidings.cli.terminal import colour, complain, progress_bar, write
 
 if TYPE_CHECKING:
     from tidings.overlay.graph import Graph
-    from tidings.routing.comparison import Summary
+    from tidings.routing.comparison import Measures
 
 
 def simulate(
@@ -119,7 +119,7 @@ def _compare(
 
 
 def _table(
-    text: str, seed: int, graph: Graph, subscriptions: int, rows: list[Summary]
+    text: str, seed: int, graph: Graph, subscriptions: int, rows: list[Measures]
 ) -> Iterator[str]:
     """The comparison for a person."""
     from tidings.language.explanation import printable
@@ -150,7 +150,7 @@ def _table(
         yield "state bits: too many filters to reduce; unreduced is the bound"
 
 
-def _verdict(row: Summary) -> str:
+def _verdict(row: Measures) -> str:
     if not row.correct:
         return colour(f"lost {row.expected - row.delivered:,}", "red")
     if row.ideal:

@@ -1,8 +1,9 @@
 """Graphs: nodes, the links between them, and what a link costs.
 
-Nodes are numbers from 0; their names are for people. Links go both ways, join two different nodes,
-at most one for each pair, and weigh a whole number from 1 up: distances are then exact, and a
-parent is always strictly nearer than its children. A graph is a value and never changes.
+Nodes are numbers from 0; their names are for people. A link joins two different nodes in both
+directions, and each pair has at most one. Its weight is an integer from 1 up: so distances are
+exact, and a parent is always strictly nearer than its children. A graph is a value and never
+changes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Graph:
                     f"found {weight!r}"
                 )
             if other in adjacency[one]:
-                raise ValueError(f"link {one}-{other}: there already")
+                raise ValueError(f"link {one}-{other}: given twice")
             adjacency[one][other] = adjacency[other][one] = weight
         self._adjacency = tuple(dict(sorted(row.items())) for row in adjacency)
         self._neighbours = tuple(tuple(row) for row in self._adjacency)
@@ -54,7 +55,7 @@ class Graph:
         return self._neighbours[node]
 
     def weight(self, one: int, other: int) -> int:
-        """What the link between two neighbours weighs."""
+        """The weight of the link between two neighbours."""
         try:
             return self._adjacency[one][other]
         except KeyError:
@@ -72,7 +73,7 @@ class Graph:
 
     @cached_property
     def adjacency(self) -> Mapping[int, Mapping[int, int]]:
-        """Of each node its neighbours and the weights of the links to them."""
+        """For each node its neighbours, with the weights of the links to them."""
         return MappingProxyType(
             {node: MappingProxyType(row) for node, row in enumerate(self._adjacency)}
         )
@@ -96,9 +97,9 @@ class Graph:
         return tuple(sorted(found, key=lambda part: (-len(part), part)))
 
     def bridges(self) -> tuple[Link, ...]:
-        """The links without which fewer nodes would reach each other, in order."""
+        """The links that hold a component together: without one, it falls apart. In order."""
         order = [-1] * self.nodes  # when the search came to a node
-        lowest = [0] * self.nodes  # the earliest node reached from it or from below it
+        lowest = [0] * self.nodes  # the earliest node reached from a node or from below it
         found = []
         clock = 0
         for root in range(self.nodes):

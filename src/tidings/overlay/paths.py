@@ -1,13 +1,13 @@
 """Shortest-path trees: who is below whom, seen from a source.
 
-The rule for ties, everywhere: **of the neighbours that lie on a shortest path from the source, the
-smallest is the parent.** Whoever knows the links finds the same tree, in whatever order they heard
-of them. It also makes trees agree with each other: where u is above x in the tree of v, the way
-from u to x is the one in the tree of u. (Any neighbour that is on a shortest path from u to x is on
-one from v as well, and the one chosen for v is on one from u.)
+The rule for ties, everywhere: **among the neighbours on a shortest path from the source, the
+smallest is the parent.** So whoever knows the links finds the same tree, whatever the order in
+which they came. The rule also makes trees agree with each other: where u is above x in the tree of
+v, the path from u to x is the one in the tree of u. (Any neighbour that is on a shortest path from
+u to x is on one from v as well, and the one chosen for v is on one from u.)
 
-`tree` and `trees` find distances with SciPy; `tree_of` is the same in plain Python for nodes of any
-name that can be sorted, which is what a protocol has.
+`tree` and `trees` find distances with SciPy. `tree_of` does the same in plain Python for nodes with
+any names that can be sorted, as protocols have them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOURCES_AT_ONCE: Final = 256  # whose distances are held as one matrix
 
 
 class Tree:
-    """A shortest-path tree (T_v of paper U): `parent` and `distance` by node, -1 where none is.
+    """A shortest-path tree (T_v of paper U): `parent` and `distance` by node, -1 for none.
 
     >>> square = Graph(4, [(0, 1, 3), (1, 2, 1), (2, 3, 1), (3, 0, 2)])
     >>> t = tree(square, 0)
@@ -49,14 +49,14 @@ class Tree:
         return self._children.get(node, ())
 
     def below(self, node: int) -> frozenset[int]:
-        """A node and all that is below it (T_v/w)."""
+        """A node and all nodes below it (T_v/w)."""
         found = [node]
         for one in found:  # grows while it is read
             found.extend(self._children.get(one, ()))
         return frozenset(found)
 
     def descendants(self, node: int, child: int) -> frozenset[int]:
-        """What a node reaches by the link to a child (T_v/(u, w)); nothing if it is no child."""
+        """The nodes reached by the link to a child (T_v/(u, w)); none if it is no child."""
         return self.below(child) if self.parent[child] == node else frozenset()
 
     def path(self, node: int) -> tuple[int, ...]:
@@ -70,7 +70,7 @@ class Tree:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The nodes in reach, the nearest first, so that a parent comes before its children."""
+        """The nodes in reach, the nearest first: a parent comes before its children."""
         reached = [node for node, distance in enumerate(self.distance) if distance >= 0]
         return tuple(sorted(reached, key=lambda node: (self.distance[node], node)))
 
@@ -117,9 +117,9 @@ def unique_paths(graph: Graph) -> bool:
 
 
 class MappedTree(NamedTuple, Generic[N]):
-    """A shortest-path tree over nodes of any name; the source and those out of reach lack a parent.
+    """A shortest-path tree over nodes with any names.
 
-    `parent` and `distance` hold the nodes in reach, the nearest first.
+    `distance` holds the nodes in reach, the nearest first; so does `parent`, without the source.
     """
 
     source: N
@@ -127,7 +127,7 @@ class MappedTree(NamedTuple, Generic[N]):
     distance: dict[N, int]
 
     def children(self) -> dict[N, list[N]]:
-        """Of each node in reach its children, in order."""
+        """For each node in reach its children, in order."""
         children: dict[N, list[N]] = {node: [] for node in self.distance}
         for node, parent in self.parent.items():
             children[parent].append(node)
@@ -137,9 +137,9 @@ class MappedTree(NamedTuple, Generic[N]):
 
 
 def tree_of(adjacency: Mapping[N, Mapping[N, int]], source: N) -> MappedTree[N]:
-    """The shortest-path tree over links as a mapping tells them, by Dijkstra's algorithm.
+    """The shortest-path tree over the links in a mapping, by Dijkstra's algorithm.
 
-    A link is used from the node that names it; to use it both ways, both name it.
+    A link leads from the node that names it; for both directions both nodes name it.
 
     >>> tree_of({"a": {"b": 1, "c": 1}, "b": {"d": 1}, "c": {"d": 1}}, "a").parent
     {'b': 'a', 'c': 'a', 'd': 'b'}
@@ -158,7 +158,7 @@ def tree_of(adjacency: Mapping[N, Mapping[N, int]], source: N) -> MappedTree[N]:
         for other, weight in adjacency.get(node, {}).items():
             if other in distance:
                 continue
-            # Weights are 1 or more, so every node that may be a parent is settled before its child.
+            # Weights are 1 or more, so every possible parent is reached before its child.
             offer = (reached + weight, node)
             if other not in nearest or offer < nearest[other]:
                 if other not in nearest or offer[0] < nearest[other][0]:
@@ -176,7 +176,7 @@ class _Edges(NamedTuple):
     tails: NDArray[np.int64]
     heads: NDArray[np.int64]
     weights: NDArray[np.int64]
-    starts: NDArray[np.int64]  # where the edges of a head begin
+    starts: NDArray[np.int64]  # where the edges to each of `ends` begin
     ends: NDArray[np.int64]  # the heads that have edges
 
 

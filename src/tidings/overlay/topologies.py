@@ -1,10 +1,10 @@
 """Topologies: graphs from a short text, one row of `TOPOLOGIES` each.
 
-A text is a name, a colon and a size, then perhaps how links are weighted: `ring:6`, `grid:10x10`,
-`ba:200,weights=1-9`. Links weigh 1 unless it says otherwise: `weights=LOW-HIGH` draws them,
-`weights=distance` takes them from where the nodes are, in kilometres or thousandths of the unit
-square. The same text and seed make the same graph, whose nodes reach each other but for files that
-say otherwise.
+A text is a name, a colon and a size, then perhaps the weights of links: `ring:6`, `grid:10x10`,
+`ba:200,weights=1-9`. Links weigh 1 unless the text says otherwise: `weights=LOW-HIGH` draws
+weights, `weights=distance` derives them from the places of nodes, in kilometres or thousandths of
+the unit square. The same text and seed make the same graph. Its nodes reach each other, except in
+files that say otherwise.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MAX_NODES: Final = 100_000
 MAX_FILE_BYTES: Final = 64 * 2**20  # of a GraphML text
 EARTH_RADIUS_KM: Final = 6_371.0
 WAXMAN_REACH: Final = 0.15  # of the longest distance: how far links go
-WAXMAN_DEGREE: Final = 4.0  # the mean that the density of links is set for
-WAXMAN_NODES: Final = 10_000  # at most: every pair is looked at
+WAXMAN_DEGREE: Final = 4.0  # the mean degree that the density of links is set for
+WAXMAN_NODES: Final = 10_000  # at most, because every pair is drawn
 BA_LINKS: Final = 2  # that every new node of a power-law graph brings
 
 Place = tuple[float, float]
@@ -39,9 +39,9 @@ class TopologyError(ValueError):
 
 
 class Sketch(NamedTuple):
-    """What a maker draws: ends of links, and where nodes are and how they are called, if they are.
+    """What a maker draws: the ends of links, and perhaps places and names of nodes.
 
-    Places are within the unit square, or degrees of latitude and longitude where `on_earth`.
+    Places are in the unit square, or degrees of latitude and longitude if `on_earth`.
     """
 
     nodes: int
@@ -52,7 +52,7 @@ class Sketch(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """A row of `TOPOLOGIES`: how its text looks, what it makes, and who makes it."""
+    """A row of `TOPOLOGIES`: the form of its text, what it makes, and the function that does."""
 
     form: str
     description: str
@@ -77,7 +77,7 @@ def topology(text: str, seed: int = 0) -> Graph:
     return Graph(sketch.nodes, links, sketch.names)
 
 
-# Makers: of a size as text and a seed
+# Makers: from a size as text and a seed
 
 
 def line(size: str, seed: int) -> Sketch:
@@ -96,7 +96,7 @@ def star(size: str, seed: int) -> Sketch:
 
 
 def tree(size: str, seed: int) -> Sketch:
-    """Every node hangs below one that is drawn from those before it."""
+    """Every node hangs below a random earlier one."""
     nodes = _count("tree", size, 1)
     chance = Random(f"tree {seed}")
     return Sketch(nodes, [(chance.randrange(node), node) for node in range(1, nodes)])
@@ -122,9 +122,9 @@ def grid(size: str, seed: int) -> Sketch:
 
 
 def waxman(size: str, seed: int) -> Sketch:
-    """Waxman's graph: nodes in the unit square, links the likelier the shorter.
+    """Waxman's graph: nodes in the unit square, and the shorter a link, the likelier it is.
 
-    The density is set for a mean degree; parts that have no link between them get the shortest.
+    The density is set for a mean degree. Parts without a link between them get the shortest one.
     """
     import networkx as nx  # type: ignore[import-untyped]
 
@@ -162,12 +162,12 @@ def file(size: str, seed: int) -> Sketch:
     import networkx as nx
 
     text = _graphml_bytes(size)
-    # Entities may grow without bound; in two bytes a character they would not be seen here.
+    # Entities may grow without bound. In UTF-16 this test would not see them, so refuse it.
     if b"<!DOCTYPE" in text or b"<!ENTITY" in text or b"\0" in text:
         raise TopologyError(f"file:{size}: expected GraphML in UTF-8 and without a DOCTYPE")
     try:
         read = nx.read_graphml(BytesIO(text))
-    except Exception as error:  # the reader raises whatever it stumbles over
+    except Exception as error:  # the reader may raise anything
         raise TopologyError(f"file:{size}: expected GraphML, found {error}") from None
     if not 1 <= len(read) <= MAX_NODES:
         raise TopologyError(f"file:{size}: expected 1 to {MAX_NODES} nodes, found {len(read)}")
@@ -212,7 +212,7 @@ def _weights(text: str, sketch: Sketch, ends: list[tuple[int, int]], seed: int) 
 
 
 def _distances(sketch: Sketch, ends: list[tuple[int, int]]) -> list[int]:
-    """The lengths of links; one whose ends have no place is as long as the median of the others."""
+    """The lengths of links; where a place is unknown, the median of the known lengths."""
     if sketch.places is None:
         raise TopologyError("weights=distance: the nodes of this topology have no places")
     known: dict[tuple[int, int], int] = {}
@@ -256,7 +256,7 @@ def _graphml_bytes(path: str) -> bytes:
     except (OSError, tarfile.TarError) as error:
         raise TopologyError(f"file:{path}: cannot be read: {error}") from None
     near = get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"; near it are {', '.join(near)}" if near else f"; it holds {len(names)} others"
+    hint = f"; similar names: {', '.join(near)}" if near else f"; it holds {len(names)} others"
     raise TopologyError(f"file:{path}: the archive holds no file {name}.graphml{hint}")
 
 
@@ -269,7 +269,7 @@ def _place(attributes: dict[str, Any]) -> Place | None:
 
 
 def _names(read: Any) -> list[str]:
-    """The labels of nodes, made different where several share one."""
+    """The labels of nodes, made unique where several nodes share one."""
     names: list[str] = []
     taken: set[str] = set()
     for node in read:

@@ -1,7 +1,7 @@
 """Schemes side by side: the same events on the same network, and what each scheme made of them.
 
-Every event is matched once, and every scheme is asked at every node that a packet comes to. The
-cost is a few microseconds a packet; reducing the interests of nodes, once, mostly outweighs it.
+`compare` matches every event once; then every scheme decides at every node that a packet reaches.
+That costs a few microseconds a packet; reducing the interests of nodes, once, mostly costs more.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from tidings.routing.memory import Footprint, Scale, Shape, shape_of
 from tidings.routing.network import Event, Matched, Network
 from tidings.routing.scheme import Scheme
 
-Step = Callable[[str, int, int], None]  # what is being done, how much of it is, of how much
+Step = Callable[[str, int, int], None]  # what goes on, how much of it is done, how much there is
 
 
 @dataclass(frozen=True)
-class Summary:
-    """A scheme's row in the comparison."""
+class Measures:
+    """What was measured of one scheme: its row in the comparison."""
 
     scheme: str
     events: int
@@ -36,9 +36,9 @@ class Summary:
     state_bits: int | None  # None where there are too many filters to reduce
     state_bits_by_node: list[int] | None
     state_bits_unreduced: int
-    advantage: float | None  # reduced predicates to unreduced ones
-    formula_bits: int | None  # with the advantage measured
-    formula_bits_unreduced: int | None  # with none; None where the paper has no formula
+    advantage: float | None  # size of reduced predicates by size of unreduced ones
+    formula_bits: int | None  # with the measured advantage
+    formula_bits_unreduced: int | None  # without; None where the paper has no formula
     correct: bool  # in all events
     latency_minimal: bool
     ideal: bool
@@ -49,7 +49,7 @@ def compare(
     schemes: Iterable[Scheme],
     events: Iterable[tuple[int, Event]],
     step: Step = lambda what, done, whole: None,
-) -> list[Summary]:
+) -> list[Measures]:
     """Publish events, each given with its source, under each scheme."""
     step("matching", 0, 1)
     asked = [(source, network.interested(event)) for source, event in events]
@@ -67,7 +67,7 @@ def compare(
             totals.add(judge(network, delivery, interested))
         step(f"{scheme.name}: weighing", 0, 1)
         footprint = scale.weigh(map(scheme.size, states))
-        rows.append(_summary(scheme, totals, footprint, shape))
+        rows.append(_measures(scheme, totals, footprint, shape))
     return rows
 
 
@@ -96,12 +96,12 @@ class _Totals:
         self.ideal &= outcome.ideal
 
 
-def _summary(scheme: Scheme, totals: _Totals, state: Footprint, shape: Shape) -> Summary:
+def _measures(scheme: Scheme, totals: _Totals, state: Footprint, shape: Shape) -> Measures:
     def formula(advantage: float | None) -> int | None:
         bits = None if advantage is None else scheme.formula(shape, advantage)
         return None if bits is None else round(bits)
 
-    return Summary(
+    return Measures(
         scheme=scheme.name,
         events=totals.events,
         expected=totals.expected,

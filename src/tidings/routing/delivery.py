@@ -1,17 +1,18 @@
 """What becomes of one event: the packets that a scheme sends for it, and how good that is (U1).
 
-`deliver` lets the scheme decide at every node that a packet comes to, in the order in which packets
-come when links delay by their weight. `judge` compares with what an all-knowing reader wants:
+`deliver` lets the scheme decide at every node that a packet reaches, in the order in which packets
+arrive when links delay by their weight. `judge`, which knows who is interested, says how good the
+delivery is:
 
-- *correct*: nobody who is interested and in reach misses it;
-- *latency-minimal*: everybody who is interested first gets it by a shortest path;
-- *spam*: a packet that comes to one who did not ask and leads to nobody who did;
-- *duplicate*: a packet with an event that was at its node before;
-- *ideal*: correct, latency-minimal, no spam, no duplicates, so that no packet can be left out.
+- *correct*: every interested node in reach gets the event;
+- *latency-minimal*: correct, and every interested node first gets it by a shortest path;
+- *spam*: a packet to a node that is not interested and leads to none that is;
+- *duplicate*: a packet with an event that its node already had;
+- *ideal*: latency-minimal without spam and duplicates, so that every packet is needed.
 
 The paper calls a delivery ideal when it is the smallest of the latency-minimal ones. Where shortest
-paths are unique that is the same. Where they are not, a tree on other shortest paths may be
-smaller still; finding it is the Steiner tree problem, and no scheme of the paper tries. See
+paths are unique, the two agree. Where they are not, a tree on other shortest paths may be smaller
+still. To find it is the Steiner tree problem, and no scheme of the paper tries. See
 `docs/routing.md`.
 """
 
@@ -28,29 +29,29 @@ from tidings.routing.scheme import Scheme
 
 
 class Delivery(NamedTuple):
-    """The delivery tree of an event: a packet a place, in the order in which they come.
+    """The delivery tree of an event: its packets, in the order in which they arrive.
 
-    `causes` has the place of the packet on whose coming each was sent, -1 at the source.
+    `causes` has the place of the packet whose arrival made a node send this one, -1 at the source.
     """
 
     source: int
     senders: list[int]
     receivers: list[int]
-    times: list[int]  # when a packet comes, in weights of links
+    times: list[int]  # when a packet arrives, in weights of links
     causes: list[int]
     header_bits: list[int]
 
 
 class Outcome(NamedTuple):
-    """How good a delivery is. Counts are of packets, but for those of nodes that are named so."""
+    """How good a delivery is: counts of packets, except `expected` and `delivered`: of nodes."""
 
-    expected: int  # nodes that are interested and in reach, without the source
-    delivered: int  # of these, nodes that it came to
+    expected: int  # interested nodes in reach, without the source
+    delivered: int  # those of them that got the event
     packets: int
     duplicates: int
     spam: int
-    relayed: int  # to one who did not ask, on the way to one who did
-    stretches: list[float]  # of each delivery: the way it took to the shortest way
+    relayed: int  # to a node that is not interested, on the path to one that is
+    stretches: list[float]  # for each node that got it, the path it took by the shortest path
     header_bits: int
 
     @property
@@ -81,7 +82,7 @@ def deliver(
     bound = 64 * (graph.nodes + len(graph.links))
     seen = {source}
     first = scheme.init(states[source], event)
-    # Waiting: time, number of the packet, receiver, sender, header, cause. Numbers are unique.
+    # On their way: time, number of the packet, receiver, sender, header, cause. Numbers differ.
     waiting: list[tuple[int, int, int, int, Any, int]] = []
     weight = header_bits(first, bits)
     sent = 0

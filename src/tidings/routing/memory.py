@@ -1,14 +1,15 @@
-"""What state weighs, in bits: measured, and by the paper's formulas (U6).
+"""The size of state, in bits: measured, and by the paper's formulas (U6).
 
-An id of a node takes the logarithm of their number. A predicate takes the UTF-8 text of its
-filters and a byte for the end of each: without any reduction a disjunction weighs what its parts
-weigh together, which is also the most it may (section 2.4). How much less it weighs once filters
-that others cover are dropped, as in section 4.2, is the disjunction advantage.
+The id of a node takes log2 of the number of nodes, rounded up. A predicate takes the UTF-8 text of
+its filters, and a byte to end each. Without reduction a disjunction is as large as its parts
+together, which is also the upper bound (section 2.4). The disjunction advantage is its size without
+the filters that others cover, as in section 4.2, divided by that bound.
 
-There are very many disjunctions, all of them of the same interests. So filters are compared once,
-all with all: of each is known which nodes hold it and which hold one that covers it. Then a filter
-stays in the disjunction of some nodes if one of them holds it and none holds a covering one, and
-its weight is a matter of counting. The tests really reduce, and find the same.
+A network has very many disjunctions, all of the same interests. So `Scale` compares all filters
+with each other once, and notes which nodes hold a filter and which hold one that covers it. A
+filter stays in the disjunction of some nodes if one of them holds it and none holds one that covers
+it; the size of a disjunction is then a matter of counting. The tests really reduce, and find the
+same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tidings.language.predicate import Predicate
 from tidings.language.reduction import Coverings
 from tidings.routing.network import Network, Nodes, members
 
-MAX_FILTERS: Final = 20_000  # that are compared with each other; with more, nothing is reduced
+MAX_FILTERS: Final = 20_000  # to compare with each other; with more, nothing is reduced
 
 
 class Size(NamedTuple):
@@ -34,14 +35,14 @@ class Size(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the paper's formulas speak of."""
+    """What the paper's formulas depend on."""
 
     nodes: int  # n
     senders: int  # s: every node
     receivers: int  # r: the nodes that want something
-    degree: int  # the largest, Δ
+    degree: int  # Δ: the largest of a node
     id_bits: int  # log n
-    interest_bits: float  # M_p: the mean of receivers
+    interest_bits: float  # M_p: the mean over the receivers
     total_hops: int  # the sum of the distances of receivers from senders, in links
     is_tree: bool
 
@@ -49,17 +50,17 @@ class Shape(NamedTuple):
 class Footprint(NamedTuple):
     """The state of a whole network under one scheme, in bits by node.
 
-    Unreduced is what it would be if every disjunction were stored as the interests it is made of.
+    Unreduced: as if nodes stored every disjunction as the interests that it joins.
     """
 
     by_node: list[int] | None  # None where there are too many filters to reduce
     by_node_unreduced: list[int]
     predicates: int
-    advantage: float | None  # of all predicates together: reduced to unreduced
+    advantage: float | None  # reduced size by unreduced size, over all predicates
 
 
 def predicate_bits(predicate: Predicate) -> int:
-    """What a predicate weighs; one that has no normal form, as it was written."""
+    """The size of a predicate; without a normal form, of its text as it was written."""
     try:
         return sum(_bits(str(filter)) for filter in predicate.filters)
     except NormalFormError:
@@ -94,12 +95,12 @@ def shape_of(network: Network) -> Shape:
 
 
 def id_bits(nodes: int) -> int:
-    """The bits of an id among so many."""
+    """The bits of an id, for this number of nodes."""
     return max(1, (nodes - 1).bit_length())
 
 
 class _Held(NamedTuple):
-    """A filter that a node holds: who else does, who holds one that covers it, and its weight."""
+    """A filter that a node holds: all that hold it, all that hold one that covers it, its size."""
 
     holders: Nodes
     coverers: Nodes
@@ -107,7 +108,7 @@ class _Held(NamedTuple):
 
 
 class Scale:
-    """Weighs the state of schemes on one network."""
+    """Measures the state of schemes on one network."""
 
     def __init__(
         self,
@@ -149,14 +150,14 @@ class Scale:
         )
 
     def unreduced(self, nodes: Nodes) -> int:
-        """What the interests of some nodes weigh, one by one."""
+        """The size of the interests of some nodes, added up."""
         found = self._unreduced.get(nodes)
         if found is None:
             found = self._unreduced[nodes] = sum(self.interest_bits[n] for n in members(nodes))
         return found
 
     def reduced(self, nodes: Nodes) -> int:
-        """What the disjunction of the interests of some nodes weighs, covered filters dropped."""
+        """The size of the disjunction of the interests of some nodes, without covered filters."""
         assert self._held is not None
         found = self._reduced.get(nodes)
         if found is None:
@@ -164,7 +165,7 @@ class Scale:
             for node in members(nodes):
                 for holders, coverers, bits in self._held[node]:
                     shared = holders & nodes
-                    # Counted at the first of those who hold it.
+                    # The first of the nodes that hold it counts it.
                     if not coverers & nodes and shared & -shared == 1 << node:
                         found += bits
             self._reduced[nodes] = found
@@ -174,21 +175,21 @@ class Scale:
 def _compare(
     network: Network, step: Callable[[int, int], None], max_filters: int
 ) -> list[list[_Held]] | None:
-    """The filters that each node holds, compared with all; None where there are too many."""
+    """For each node the filters it holds, compared with all; None where there are too many."""
     holders: dict[Filter, Nodes] = {}
     held: list[list[_Held]] = []
     for node, interest in enumerate(network.interests):
         held.append([])
         try:
             filters = interest.filters
-        except NormalFormError:  # it covers nothing and nothing covers it, as far as we know
+        except NormalFormError:  # as far as we know, it covers nothing and nothing covers it
             held[node].append(_Held(1 << node, 0, predicate_bits(interest)))
             continue
         for filter in filters:
             holders[filter] = holders.get(filter, 0) | 1 << node
         if len(holders) > max_filters:
             return None
-    # Of filters that cover each other the simplest stays, the last in this order, as in `absorb`.
+    # Where filters cover each other, the simplest stays: the last in this order, as in `absorb`.
     ordered = sorted(sorted(holders), key=len, reverse=True)
     index = Coverings(ordered)
     for number, filter in enumerate(ordered):

@@ -1,14 +1,14 @@
 """The whole network seen from above: who is connected to whom, and who wants what.
 
-Schemes are built from this view (U1). A predicate in a node's state is always a disjunction of the
-interests of some nodes, so it is kept as that set of nodes, a `Nodes`: a whole number whose bit x
-says whether node x is in it. Two predicates are compared, joined and counted by their sets; what
-they say is worked out by `Network.predicate`.
+Schemes build their state from this view (U1). A predicate in a node's state is always a disjunction
+of the interests of some nodes. So the state holds that set of nodes instead, a `Nodes`: an integer
+whose bit x says whether node x is in the set. Sets stand for their predicates when these are
+compared, joined and counted; `Network.predicate` gives the predicate itself.
 
-An event is asked of such predicates in one of two ways that must agree. `Matched` has been matched
-once, against the interests of all nodes, so that asking a predicate is an `and` of two numbers.
-`Unmatched` is what a router has: it builds the predicates of the node it is at, and asks a
-`ForwardingTable` of them. The first is for speed, the second shows that the first tells the truth.
+There are two kinds of event, and both must take the same links. A `Matched` event has been matched
+once against the interests of all nodes, so a predicate is tested by an `and` of two integers. An
+`Unmatched` event is what a router sees: at every node it builds that node's predicates and searches
+them with a `ForwardingTable`. The first is fast; the second shows that the first is right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidings.overlay.graph import Graph
 from tidings.overlay.paths import Tree, trees
 
 Nodes = int
-Row = tuple[tuple[int, Nodes], ...]  # neighbours, and of each the nodes reached through it
+Row = tuple[tuple[int, Nodes], ...]  # neighbours, each with the nodes reached through it
 Event = Mapping[str, Any]
 
 NOBODY: Final[Predicate] = union(())
@@ -53,14 +53,14 @@ class Content(Protocol):
     """An event, as far as schemes ask about it."""
 
     def links(self, row: Row, among: Collection[int] | None = None) -> list[int]:
-        """The neighbours in a row whose predicate the event satisfies; only some, if said so."""
+        """The neighbours in a row whose predicate the event matches, perhaps only `among` some."""
 
     def receivers(self, known: Nodes) -> Nodes:
-        """The nodes whose interest the event satisfies, among those that are known."""
+        """The nodes whose interest the event matches, among those that are known."""
 
 
 class Matched:
-    """An event that has been matched: the set of nodes interested in it is all that is left."""
+    """An event that has been matched: only the set of nodes interested in it is left."""
 
     __slots__ = ("interested",)
 
@@ -78,7 +78,7 @@ class Matched:
 
 
 class Unmatched:
-    """An event as it comes: every node that it passes matches it against its own table."""
+    """An event as a router gets it: every node that it passes matches it against its own table."""
 
     def __init__(self, network: Network, event: Event) -> None:
         self.network = network
@@ -127,8 +127,8 @@ class Network:
 
     @cached_property
     def below(self) -> tuple[tuple[Nodes, ...], ...]:
-        """For each source v and each node w, what is at w and below it in the tree of v (T_v/w)."""
-        known: dict[Nodes, Nodes] = {}  # equal sets are one object: there are far fewer than places
+        """For each source v and each node w, w and all nodes below it in the tree of v (T_v/w)."""
+        known: dict[Nodes, Nodes] = {}  # equal sets share one object: there are few different ones
         found = []
         for tree in self.trees:
             sets = [1 << node for node in range(self.graph.nodes)]
@@ -140,7 +140,7 @@ class Network:
         return tuple(found)
 
     def row(self, source: int, node: int) -> Row:
-        """The children of a node in the tree of a source, with what is reached through each."""
+        """The children of a node in the tree of a source, with the nodes behind each."""
         below = self.below[source]
         return tuple((child, below[child]) for child in self.trees[source].children(node))
 
@@ -150,7 +150,7 @@ class Network:
         return nodes_of(node for node, interest in enumerate(self.interests) if interest != NOBODY)
 
     def predicate(self, nodes: Nodes) -> Predicate:
-        """What a set of nodes stands for: the disjunction of their interests, reduced."""
+        """The predicate of a set of nodes: the disjunction of their interests, reduced."""
         return union(self.interests[node] for node in members(nodes))
 
     def table(self, row: Row) -> ForwardingTable:
@@ -162,7 +162,7 @@ class Network:
         return self._tables[row]
 
     def interested(self, event: Event) -> Nodes:
-        """The nodes whose interest the event satisfies."""
+        """The nodes whose interest the event matches."""
         return nodes_of(self._everyone.forward(event))  # type: ignore[arg-type]
 
     @cached_property

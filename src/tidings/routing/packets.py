@@ -1,9 +1,9 @@
 """What nodes say to each other: every packet that a protocol sends.
 
-Packets are values: frozen, comparable, and as MessagePack a short array that begins with a number
-for its kind. The simulator counts their bytes, the wire sends them. Nodes are named by text. A
-*life* is a number that a node has from one start that loses its memory to the next; lives are told
-apart, never ordered. Numbers within a life grow.
+Packets are values: frozen and comparable. As MessagePack, a packet is a short array that begins
+with the number of its kind. The simulator counts its bytes, the wire sends them. The name of a node
+is a text. A *life* (an incarnation) is a number that a node gets when it starts without a memory;
+lives are told apart, never ordered. Within a life, numbers grow.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Hello(Struct, frozen=True, gc=False, array_like=True, tag=1):
 
 
 class Record(Struct, frozen=True, gc=False, array_like=True):
-    """The links of one node, as it has told everybody."""
+    """The links of one node, as it tells everybody."""
 
     origin: str
     life: int
     number: int  # the larger is the newer
-    age_ms: int  # how long it has been under way, so that it dies everywhere at about one time
+    age_ms: int  # since its origin sent it: it expires everywhere at about the same time
     links: tuple[tuple[str, int], ...]  # neighbour and cost, sorted
 
 

@@ -1,11 +1,12 @@
 """What every protocol is: causes in, actions out, no input or output of its own.
 
     handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
+    explain_links(source, event) -> for each link, whether the event would take it, and why
 
 Time is nanoseconds on the node's own clock, which only has to go forward. Equal state and cause
-give equal actions: a protocol reads no clock, draws no chance and depends on no order but that in
-which it was told things. The simulator and the live router are the same short loop around it.
-Causes and actions are plain values, so that a run can be recorded and replayed.
+give equal actions: a protocol reads no clock, draws no random numbers, and depends on no order
+except that of its causes. The simulator and the live router are the same short loop around it.
+Causes and actions are plain values, so a run can be recorded and replayed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SECOND: Final = 1_000 * MILLISECOND
 
 
 class Received(Struct, frozen=True, gc=False, tag=True):
-    """A packet has come from a neighbour."""
+    """A neighbour has sent a packet."""
 
     neighbour: str
     packet: Packet
@@ -56,13 +57,13 @@ class Subscribe(Struct, frozen=True, gc=False, tag=True):
 
 
 class Unsubscribe(Struct, frozen=True, gc=False, tag=True):
-    """The subscription is given up."""
+    """The subscriber gives the subscription up."""
 
     id: str
 
 
 class Publish(Struct, frozen=True, gc=False, tag=True):
-    """An event is published here."""
+    """Someone publishes an event here."""
 
     event: dict[str, Any]
 
@@ -92,7 +93,7 @@ class Deliver(Struct, frozen=True, gc=False, tag=True):
 
 
 class Established(Struct, frozen=True, gc=False, tag=True):
-    """Every node in reach now sends these subscriptions what they ask for."""
+    """Every node in reach now sends these subscriptions what they match."""
 
     subscriptions: tuple[str, ...]
 
@@ -108,17 +109,17 @@ Action = Send | Deliver | Established | Drop
 
 
 class Timing(NamedTuple):
-    """How often a protocol does what it does again and again; all in nanoseconds."""
+    """How long a protocol waits before it does something, or does it again; all in nanoseconds."""
 
     hello: int = 250 * MILLISECOND  # between hellos
-    dead: int = 1_000 * MILLISECOND  # without a hello, and the link is not used
-    gather: int = 25 * MILLISECOND  # changes of a node's own links are told together
-    hold: int = 100 * MILLISECOND  # links must be at rest for so long before ways are computed
-    hold_most: int = 1_000 * MILLISECOND  # or news have waited for so long
-    refresh: int = 10 * SECOND  # a node tells its links again
-    age: int = 35 * SECOND  # a record older than this is forgotten
-    retry: int = 1_000 * MILLISECOND  # an advertisement or a request without an answer is sent anew
-    pull: int = 10 * SECOND  # a node requests anew what the others want
+    dead: int = 1_000 * MILLISECOND  # without a hello, until a link counts as down
+    gather: int = 25 * MILLISECOND  # in which a node collects changes of its links, to tell them
+    hold: int = 100 * MILLISECOND  # without news of links, until a node computes its routes
+    hold_most: int = 1_000 * MILLISECOND  # after the first news, it does so in any case
+    refresh: int = 10 * SECOND  # between two records that a node sends of its links
+    age: int = 35 * SECOND  # at which nodes forget a record
+    retry: int = 1_000 * MILLISECOND  # until a node repeats what was not answered (backoff)
+    pull: int = 10 * SECOND  # between two requests for what the others want
 
 
 USUAL: Final = Timing()
@@ -142,3 +143,10 @@ class Protocol(Interface):
 
     def snapshot(self) -> dict[str, Any]:
         """Its state as plain values."""
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of this source would take it from here, and why.
+
+        Nothing is sent. The link by which the event comes here is never taken, whatever is said of
+        it: not every protocol knows which one that is.
+        """

@@ -16,16 +16,24 @@ class Row(NamedTuple):
 
     make: Callable[..., Protocol]  # node, life, timing, topologies, matcher
     idea: str
-    any_graph: bool  # or only networks without cycles
-    confirms: bool  # whether it says when a subscription is established
+    any_graph: bool = False  # or only networks without cycles
+    confirms: bool = False  # whether it says when a subscription is established
+    judged: bool = False  # whether the simulator holds its routes and tables to the true network
 
 
 PROTOCOLS: Final[dict[str, Row]] = {
     "cbcb": Row(
-        ContentRouter, "advertisements pushed, requests pulled, source trees (F2)", True, True
+        ContentRouter,
+        "advertisements pushed, requests pulled, source trees (F2)",
+        any_graph=True,
+        confirms=True,
+        judged=True,
     ),
-    "subscriptions": Row(
-        SubscriptionRouter, "subscriptions learned by the reverse path (S10)", False, False
+    "subscriptions": Row(SubscriptionRouter, "subscriptions learned by the reverse path (S10)"),
+    "flood": Row(
+        FloodRouter,
+        "every event everywhere, duplicates dropped (S1)",
+        any_graph=True,
+        confirms=True,
     ),
-    "flood": Row(FloodRouter, "every event everywhere, repetitions dropped (S1)", True, True),
 }

@@ -6,9 +6,9 @@ A scheme is a file with these functions, over the state of one node, a plain val
 - `init(node, event) -> header`: the header of an event that is published at the node;
 - `header(node, header) -> header`: the header of the packets that it sends on;
 - `forward(node, header, event) -> links`: the neighbours that it sends them to;
-- `header_bits(header, id_bits)`: what a header weighs;
+- `header_bits(header, id_bits)`: the size of a header, in bits;
 - `size(node)`: what the state holds;
-- `formula(shape, advantage)`: the paper's total in bits, None where it gives none.
+- `formula(shape, advantage)`: the total in bits by the paper's formula, None where it has none.
 
 The law of every scheme: whoever is interested gets the event, wherever it is published.
 """

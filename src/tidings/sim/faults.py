@@ -1,10 +1,10 @@
 """What can go wrong, one row of `FAULTS` each: drawn from the seed, begun, and undone.
 
-Some faults are weather: for as long as the storm lasts, links lose, repeat, reorder or misdirect a
-share of their packets, or are slow. Others strike at a moment and last for a while: cuts, both ways
-or one, links taken away, partitions, nodes that stop with their memory or without. Each seed turns
-some kinds on and draws their strength. After the storm everything is undone, but for nodes that
-have left for good.
+Some faults are weather: while the storm lasts, links lose, repeat, reorder or misdirect a share of
+their packets, or are slow. Others strike at a moment and last for a while: links cut in one
+direction or both, links taken away, partitions, nodes that stop with their memory or without. Each
+seed turns some kinds on and draws their strength. After the storm everything is undone, except that
+nodes that have left for good stay away.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Storm:
         self._number = 0
 
     def strike(self, kind: str, lasts: int) -> None:
-        """Begin a fault of a kind, to be undone after a time."""
+        """Begin a fault of a kind, and undo it after a time."""
         undo = FAULTS[kind](self)
         if undo is None:
             return
@@ -70,12 +70,12 @@ class Storm:
         return self.chance.choice(list(self.network.links))
 
     def some_node(self, running: bool = True) -> str | None:
-        """A node that runs; None if there are hardly any."""
+        """A node that runs; None if at most two do."""
         names = [n.name for n in self.network.nodes.values() if n.running == running]
         return self.chance.choice(names) if len(names) > 2 else None
 
     def cut(self, directions: list[tuple[str, str]]) -> Callable[[], None]:
-        """Swallow whatever goes these ways."""
+        """Swallow all packets in these directions."""
         links = [self.network.links[direction] for direction in directions]
         for link in links:
             link.cut += 1
@@ -104,7 +104,7 @@ class Storm:
 
 
 def cut(storm: Storm) -> Callable[[], None]:
-    """A link swallows everything; nobody is told."""
+    """A link swallows everything, and nobody is told."""
     one, other = storm.some_link()
     return storm.cut([(one, other), (other, one)])
 
@@ -115,7 +115,7 @@ def one_way(storm: Storm) -> Callable[[], None]:
 
 
 def unlink(storm: Storm) -> Callable[[], None]:
-    """A link is taken away; both ends are told."""
+    """A link goes away, and both ends are told."""
     one, other = storm.some_link()
     storm.network.unlink(one, other)
     return lambda: storm.network.relink(one, other)
@@ -169,7 +169,7 @@ def crash(storm: Storm) -> Callable[[], None] | None:
 
 
 def pause(storm: Storm) -> Callable[[], None] | None:
-    """A node stops for a while, and goes on as if nothing had been."""
+    """A node stops for a while, and goes on as if nothing had happened."""
     name = storm.some_node()
     return None if name is None else storm.stop(name, forget=False)
 
@@ -198,7 +198,7 @@ def leave(storm: Storm) -> Callable[[], None] | None:
 
 
 def corrupt(storm: Storm) -> Callable[[], None] | None:
-    """A node's table says something else than it did."""
+    """A node's table changes by itself."""
     name = storm.some_node()
     if name is None:
         return None
@@ -211,7 +211,7 @@ def corrupt(storm: Storm) -> Callable[[], None] | None:
 
 
 def weather(name: str) -> Callable[[Storm], Callable[[], None]]:
-    """A fault by which some links lose, repeat, reorder or misdirect a share of their packets."""
+    """A fault in which some links lose, repeat, reorder or misdirect a share of their packets."""
 
     def begin(storm: Storm) -> Callable[[], None]:
         chance = storm.chance
@@ -249,7 +249,7 @@ def skew(storm: Storm) -> Callable[[], None]:
     """A node's clock leaps forward."""
     node = storm.network.nodes[storm.chance.choice(sorted(storm.network.nodes))]
     node.offset += storm.chance.randint(1, 3_600) * SECOND
-    node.wake_at = None  # it wakes with the next packet, and finds that it is late
+    node.wake_at = None  # the next packet wakes it, and it finds that it is late
     return lambda: None
 
 

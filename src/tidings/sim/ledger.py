@@ -1,4 +1,4 @@
-"""The ledger: what was published, what came of it, and what was done to the network meanwhile."""
+"""The ledger: what was published, what was delivered of it, and which faults struck meanwhile."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Ledger:
     seeds: int = 0
     simulated_s: float = 0.0
     published: int = 0
-    expected: int = 0  # pairs of event and subscription held when it was published
+    expected: int = 0  # pairs of an event and a subscription that was held and in reach
     delivered: int = 0
-    lost: int = 0  # expected, and not delivered: while the network was broken
-    lost_when_stable: int = 0  # the same while it was not: a fault of ours
-    withdrawn: int = 0  # expected, and the subscription was given up before it came
-    surplus: int = 0  # delivered, and not expected: subscribed or in reach while it was under way
-    duplicated: int = 0
-    unexpected: int = 0
+    lost: int = 0  # expected, never delivered; not stable, or not yet established
+    lost_when_stable: int = 0  # the same in a stable network, once established: a bug
+    withdrawn: int = 0  # expected, but unsubscribed before the event came
+    surplus: int = 0  # delivered, though the subscription or the path is newer than the event
+    duplicated: int = 0  # delivered twice
+    unexpected: int = 0  # delivered without a matching subscription, or never published
     spam_packets: int = 0  # event packets that no receiver needed, while the network was stable
     event_packets: int = 0
     control_packets: int = 0
@@ -53,7 +53,7 @@ class Ledger:
                 setattr(self, item.name, mine + theirs)
 
     def convergence_ms(self, share: float) -> float | None:
-        """The time within which the given share of repairs were done."""
+        """The time within which the given share of repairs was done."""
         times = sorted(self.convergence_ns)
         if not times:
             return None

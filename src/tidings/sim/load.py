@@ -1,8 +1,8 @@
-"""What is subscribed and published in a simulated network, and who ought to get it.
+"""Subscriptions and events of a simulated network, and which event matches which subscription.
 
-Subscriptions are drawn together with the plainest possible test of an event, which owes nothing to
-the language room: the oracle by which every delivery is judged. They are broad and narrow, equal,
-covering and overlapping, so that pruning and reduction have something to get wrong.
+A subscription is drawn together with the plainest possible test of an event. The test owes nothing
+to the language room, so the oracle can judge every delivery by it. Subscriptions are broad and
+narrow, equal, covering and overlapping, so that pruning and reduction have something to get wrong.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 KINDS: Final = 5
-PRICES: Final = (0, 5, 10, 15)  # that subscriptions name; events have those between as well
+PRICES: Final = (0, 5, 10, 15)  # in subscriptions; events have those between as well
 SITES: Final = ("oslo", "osaka", "lima", "lille")
 
 Event = dict[str, Any]
 
-# One event of each sort that subscriptions can tell apart: what holds for these holds for all.
+# One event of each sort that subscriptions can distinguish: what holds for these holds for all.
 SORTS: Final[tuple[Event, ...]] = tuple(
     {"kind": kind}
     | ({} if price is None else {"price": price})
@@ -57,12 +57,12 @@ class Test(NamedTuple):
 
 
 class Want(NamedTuple):
-    """A subscription as the oracle sees it: one of these lists of tests must hold altogether."""
+    """A subscription as the oracle sees it: all tests of one of these filters must hold."""
 
     filters: tuple[tuple[Test, ...], ...]
 
     def wants(self, event: Event) -> bool:
-        """Whether the event is asked for."""
+        """Whether the event matches."""
         for filter in self.filters:
             for test in filter:
                 if not test.holds(event):
@@ -95,7 +95,7 @@ def _draw_filter(chance: Random) -> tuple[Test, ...]:
 
 
 def draw_event(chance: Random, number: int) -> Event:
-    """An event; its number makes it like no other."""
+    """An event; its number makes it unique."""
     event: Event = {"number": number, "kind": chance.randrange(KINDS)}
     if chance.random() < 0.9:
         event["price"] = chance.randrange(20)

@@ -1,9 +1,9 @@
 """A network in one thread: nodes, links between them, and a queue of what happens when.
 
-Time is whole nanoseconds. Whatever chance decides is drawn from one generator in the order in
-which things happen, so a seed decides a whole run, packet by packet; the trace is a hash over all
-of it. Nodes run on clocks of their own. Links delay, and if told to also lose, repeat, reorder,
-misdirect, hold back or swallow packets, in one direction or both.
+Time is whole nanoseconds. All chance comes from one generator, in the order in which things happen.
+So a seed decides a whole run, packet by packet; the trace is a hash over all of it. Nodes have
+clocks of their own. Links delay packets, and on demand lose, repeat, reorder, misdirect, hold back
+or swallow them, in one direction or both.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from tidings.routing.protocol import Protocol as Router
 ARRIVAL, WAKE, CALL = 0, 1, 2
 PER_MILLE: Final = 1_000  # clock rates are thousandths
 STRAYS: Final = (Publication, Advertisement, Request)  # what a neighbour may send by mistake
-LATE: Final = 60 * MILLISECOND  # by how much a packet may come out of order
+LATE: Final = 60 * MILLISECOND  # by how much a packet may be late, at most
 
 
 class Endless(Exception):
-    """There are more packets than a network that works would ever send."""
+    """There are more packets than a working network would ever send."""
 
 
 class Watcher(Protocol):
-    """Who sees everything that happens."""
+    """An observer that sees everything that happens."""
 
     def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
-        """A packet has been put on a link."""
+        """A node has put a packet on a link."""
 
     def delivered(self, now: int, node: Node, action: Deliver) -> None:
-        """An event has been handed to subscriptions."""
+        """A node has handed an event to subscriptions."""
 
     def established(self, now: int, node: Node, action: Established) -> None:
         """A node says that subscriptions are established."""
 
-    def dropped(self, action: Drop) -> None:
+    def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
 
 
@@ -92,21 +92,21 @@ class Link:
         self.target = target
         self.label = f"{source} {target} ".encode()
         self.delay = delay
-        self.free_at = 0  # when the packets before are through
+        self.free_at = 0  # when the earlier packets are through
         self.last = 0  # when the last one arrives: without `reorder` none overtakes another
-        self.cut = 0  # by how many faults it is cut
+        self.cut = 0  # how many faults cut it
         self._calm = (ns_per_byte, *gentle)
         self.calm()
 
     def calm(self) -> None:
-        """Be as at first: lose nothing, and repeat, reorder and misdirect only gently."""
+        """Return to calm weather: lose nothing; repeat, reorder and misdirect only gently."""
         self.held_until = 0
         self.loss = 0.0
         self.ns_per_byte, self.duplicate, self.reorder, self.stray = self._calm
         self.disturbed()
 
     def disturbed(self) -> None:
-        """The shares of packets lost, repeated, late or misdirected have been set."""
+        """Take note that the shares of lost, repeated, late or misdirected packets were set."""
         self.plain = not (self.loss or self.duplicate or self.reorder or self.stray)
 
 
@@ -130,20 +130,20 @@ class Node:
         self.offset = offset
         self.rate = rate
         self.life = 0
-        self.router: Router | None = None  # None: it has no memory
+        self.router: Router | None = None  # None while it has no memory
         self.running = False
         self.wake_at: int | None = None
         self.links: dict[str, Link] = {}
-        self.missed: list[Cause] = []  # what became of its links while it was stopped
+        self.missed: list[Cause] = []  # changes of its links while it was stopped
 
     def clock(self, now: int) -> int:
-        """What its clock shows."""
+        """What its clock shows at a moment."""
         if self.rate == PER_MILLE:
             return self.offset + now
         return self.offset + now * self.rate // PER_MILLE
 
     def moment(self, time: int) -> int:
-        """When its clock shows at least this."""
+        """The first moment at which its clock shows at least this."""
         if self.rate == PER_MILLE:
             return time - self.offset
         return -((self.offset - time) * PER_MILLE // self.rate)
@@ -162,15 +162,15 @@ class Network:
         self.nodes: dict[str, Node] = {}
         self.links: dict[tuple[str, str], Link] = {}
         self.costs: dict[tuple[str, str], int] = {}
-        # Whether a packet may go astray from a node to a neighbour that it was not meant for.
+        # Whether a packet of a node may go astray to this neighbour.
         self.may_stray: Callable[[str, str, Any], bool] = lambda source, target, packet: True
-        self.most_packets: int | None = None  # after which something is taken to be endless
+        self.most_packets: int | None = None  # after which the run counts as endless
         self._queue: list[tuple[int, int, int, Any, Any, Any]] = []
         self._order = 0
         self._lives = 0
         self._trace = blake2b(digest_size=16)
         self._encode = msgspec.msgpack.Encoder().encode
-        self._packet: Packet | None = None  # the last one that was encoded, and its bytes
+        self._packet: Packet | None = None  # the last one encoded, and its bytes
         self._data = b""
         self._packets = 0
 
@@ -192,7 +192,7 @@ class Network:
     ) -> None:
         """A link between two places; nodes hear of it when they start.
 
-        `gentle` are the shares of packets that are repeated, late, or sent to someone else as well.
+        `gentle` are the shares of packets that it repeats, delays, or also sends to another node.
         """
         for source, target in ((one, other), (other, one)):
             link = Link(source, target, delay, ns_per_byte, gentle)
@@ -207,7 +207,7 @@ class Network:
     # What can be done to it
 
     def start(self, name: str) -> None:
-        """Start a node: anew, or with the memory it stopped with."""
+        """Start a node: anew, or with the memory that it stopped with."""
         node = self.nodes[name]
         node.running = True
         node.wake_at = None
@@ -224,26 +224,26 @@ class Network:
         self._arm(node)
 
     def stop(self, name: str, forget: bool) -> None:
-        """Stop a node, and perhaps let it lose its memory."""
+        """Stop a node, which perhaps loses its memory."""
         node = self.nodes[name]
         node.running = False
         if forget:
             node.router = None
 
     def unlink(self, one: str, other: str) -> None:
-        """Take a link away; both ends are told."""
+        """Take a link away, and tell both ends."""
         for source, target in ((one, other), (other, one)):
             self.links[source, target].cut += 1
             self.tell(source, LinkDown(target))
 
     def relink(self, one: str, other: str) -> None:
-        """Bring a link back; both ends are told."""
+        """Bring a link back, and tell both ends."""
         for source, target in ((one, other), (other, one)):
             self.links[source, target].cut -= 1
             self.tell(source, LinkUp(target, self.costs[source, target]))
 
     def tell(self, name: str, cause: Cause) -> None:
-        """Let a cause happen at a node now; if it is stopped, it hears later of its links only."""
+        """Give a node a cause now; a stopped node hears later of changes of its links only."""
         node = self.nodes[name]
         if node.running and node.router is not None:
             self._mark(f"{self.now} {name} {cause!r}".encode())
@@ -252,13 +252,13 @@ class Network:
             node.missed.append(cause)
 
     def call(self, time: int, function: Callable[[], None]) -> None:
-        """Have a function called at a time."""
+        """Call a function at a time."""
         self._push(time, CALL, function, None, None)
 
     # Time goes by
 
     def run(self, until: int) -> None:
-        """Let happen whatever happens up to and at a time."""
+        """Run everything that happens up to and at a time."""
         queue = self._queue
         while queue and queue[0][0] <= until:
             self.now, _, kind, one, other, packet = heappop(queue)
@@ -281,7 +281,7 @@ class Network:
         heappush(self._queue, (time, self._order, kind, one, other, packet))
 
     def _arm(self, node: Node) -> None:
-        """See to it that a node is woken when it wants to be."""
+        """Wake a node when it wants to be woken."""
         assert node.router is not None
         timer = node.router.timer()
         if timer is not None:
@@ -302,7 +302,7 @@ class Network:
                 self._mark(f"{where} {action.subscriptions}".encode())
                 watcher.delivered(self.now, node, action)
             elif type(action) is Drop:
-                watcher.dropped(action)
+                watcher.dropped(self.now, node, action)
             elif type(action) is Established:
                 watcher.established(self.now, node, action)
             else:

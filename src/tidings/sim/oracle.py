@@ -1,10 +1,11 @@
-"""Who knows all: the true state of the network, and the verdict on everything that happens.
+"""The oracle: it knows the true state of the network, and judges everything that happens.
 
-Checked throughout: nothing is delivered twice, nothing that was not asked for, nothing that was not
-published, and no node sends an event over a link twice. Checked while the network is stable: what
-was published after a subscription was established, and matches it, is delivered. Checked at rest:
-tables are exact, records are those of the nodes there are, and an event takes the very links that
-paper U's scheme PIF gives it. Whether an event is wanted is decided by `load`, not by the language.
+It always checks that nothing is delivered twice, nothing that does not match, nothing that nobody
+published, and that no node sends an event over a link twice. While the network is stable, it checks
+that every event arrives which was published after a subscription was established, and matches it.
+At rest it checks that tables are exact, that there are records of exactly the nodes that run, and
+that an event takes the very links that paper U's scheme PIF gives it. `load` decides whether an
+event matches, not the language.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from tidings.sim.ledger import Ledger
 from tidings.sim.load import Event, Want
 from tidings.sim.network import Network, Node
 
-TRANSIT = 2 * SECOND  # by then an event has arrived, or never will
+TRANSIT = 2 * SECOND  # after it an event that has not arrived counts as lost
 MOST_VIOLATIONS = 20
 
 
 class Enough(Exception):
-    """A violation has been found, and one was wanted."""
+    """A violation has been found, and the caller wants no more than one."""
 
 
 class Held:
-    """A subscription that is held."""
+    """A subscription that a node holds."""
 
     __slots__ = ("established", "node", "want")
 
@@ -40,7 +41,7 @@ class Held:
 
 
 class Fate:
-    """An event, and what has become of it."""
+    """An event, and what became of it."""
 
     __slots__ = ("closed", "due", "edges", "event", "got", "hoped", "needed", "source")
 
@@ -48,14 +49,14 @@ class Fate:
         self.event = event
         self.source = source
         self.due: dict[str, None] = {}  # subscriptions that must get it
-        self.hoped: dict[str, None] = {}  # those that may
+        self.hoped: dict[str, None] = {}  # those that may get it or miss it
         self.got: set[str] = set()
-        self.closed = False  # its time is up
-        self.edges: dict[tuple[str, int, str], None] = {}  # from, in which life, to
-        self.needed: int | None = None  # links that lead to a receiver, in a stable network
+        self.closed = False  # whether its time is up
+        self.edges: dict[tuple[str, int, str], None] = {}  # links taken: from, its life, to
+        self.needed: int | None = None  # links that it needs, if the network was stable
 
     def owed_to(self, id: str) -> bool:
-        """Whether a subscription was to get it; from now on it is not."""
+        """Whether it was due to a subscription, or hoped for; from now on it is not."""
         owed = id in self.due or id in self.hoped
         self.due.pop(id, None)
         self.hoped.pop(id, None)
@@ -63,7 +64,7 @@ class Fate:
 
 
 class Truth:
-    """The network as it is at a moment: who runs, and which links carry packets both ways."""
+    """The true network at a moment: nodes that run, and links that work in both directions."""
 
     def __init__(self, network: Network) -> None:
         self.running = [node.name for node in network.nodes.values() if node.running]
@@ -88,7 +89,7 @@ class Truth:
         return self._topology.distances(source)
 
     def links_needed(self, source: str, wanting: set[str]) -> int:
-        """How many links an event must take from a source to those who want it."""
+        """The number of links that an event needs from a source to the nodes that want it."""
         links: set[tuple[str, str]] = set()
         for target in wanting:
             while target != source and target in self.routes(source).hop:
@@ -100,8 +101,8 @@ class Truth:
         return len(links)
 
     def pif(self, source: str, wanting: set[str]) -> set[tuple[str, str]]:
-        """The links an event takes under PIF (U4): in the source's tree, where behind the link
-        anyone wants it."""
+        """The links that an event takes under PIF (U4): those in the source's tree behind which
+        some node wants it."""
         links: set[tuple[str, str]] = set()
         here = [source]
         for node in here:  # grows while it is read
@@ -115,7 +116,7 @@ class Truth:
 
 
 class Oracle:
-    """Sees everything, and says what is wrong."""
+    """Watches everything, and notes what is wrong."""
 
     def __init__(self, ledger: Ledger, first_only: bool = False) -> None:
         self.ledger = ledger
@@ -135,18 +136,18 @@ class Oracle:
     # What the users do
 
     def subscribe(self, id: str, node: str, want: Want) -> None:
-        """A subscription is about to be made."""
+        """Someone is about to subscribe."""
         self.held[id] = Held(node, want)
 
     def unsubscribe(self, id: str) -> None:
-        """A subscription is given up, or has gone with its node: nothing is owed to it."""
+        """Someone unsubscribes, or the node loses its memory: nothing is owed any more."""
         del self.held[id]
         for fate in self._open.values():
             if fate.owed_to(id):
                 self.ledger.withdrawn += 1
 
     def publish(self, event: Event, source: str, stable: bool, truth: Truth) -> None:
-        """An event is about to be published."""
+        """Someone is about to publish an event."""
         fate = Fate(event, source)
         reach = truth.reaches(source)
         wanting = set()
@@ -162,7 +163,7 @@ class Oracle:
         self.ledger.expected += len(fate.due) + len(fate.hoped)
 
     def close(self, number: int, now: int) -> None:
-        """Time is up for an event."""
+        """The time of an event is up."""
         fate = self._open.pop(number)
         fate.closed = True
         for id in fate.due:
@@ -186,7 +187,7 @@ class Oracle:
     # What the network does
 
     def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
-        """A packet has been put on a link."""
+        """A node has put a packet on a link."""
         ledger = self.ledger
         if type(packet) is not Publication:
             ledger.control_packets += 1
@@ -203,7 +204,7 @@ class Oracle:
         fate.edges[edge] = None
 
     def delivered(self, now: int, node: Node, action: Deliver) -> None:
-        """An event has been handed to subscriptions."""
+        """A node has handed an event to subscriptions."""
         event = action.publication.event
         fate = self._fates.get(event.get("number", -1))
         if fate is None or fate.event != event:
@@ -222,7 +223,7 @@ class Oracle:
                 self.ledger.delivered += 1
                 if not fate.owed_to(id):
                     self.ledger.surplus += 1
-                elif fate.closed:  # it was held up for long, and taken for lost
+                elif fate.closed:  # it comes late, and has been counted as lost
                     self.ledger.lost -= 1
                 fate.got.add(id)
 
@@ -235,7 +236,7 @@ class Oracle:
             else:
                 held.established = True
 
-    def dropped(self, action: Drop) -> None:
+    def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
         self.ledger.drops[action.reason] += 1
 
@@ -251,11 +252,11 @@ class Oracle:
     def disagreements(
         self, network: Network, truth: Truth, samples: Sequence[Event], exact: bool
     ) -> Iterator[str]:
-        """Where the nodes of a content-based network are wrong about it.
+        """Where the nodes of a content-based network disagree with the truth.
 
-        Routes must be those of the true network. A table must let through whatever anyone behind
-        an interface wants and, if `exact`, nothing else; then there must also be records of exactly
-        the nodes that run.
+        Routes must be those of the true network. A table must let through whatever any node behind
+        an interface wants. If `exact`, it must let through nothing else, and there must be records
+        of exactly the nodes that run.
         """
         wants = self.wants_by_node()
         wanting = [
@@ -266,7 +267,7 @@ class Oracle:
             router: Any = network.nodes[name].router
             hop = truth.routes(name).hop
             if router.plane.routes.hop != hop:
-                yield f"{name} has other routes than there are"
+                yield f"{name} has wrong routes"
                 continue
             if not router.is_settled():
                 yield f"{name} is not settled"

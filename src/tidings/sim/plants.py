@@ -1,7 +1,7 @@
-"""Bugs planted on purpose, one row of `PLANTS` each: the checks must find every one.
+"""Bugs planted on purpose (mutants), one row of `PLANTS` each: the checks must find every one.
 
-Each is a protocol with one thing wrong, of the sort that is easily got wrong. A check that misses
-one is broken, and a run of the simulator proves little unless all of these are caught.
+Each is a protocol with one thing wrong, of the sort that is easily got wrong. If the checks miss
+one, they are broken: a run of the simulator proves little unless it catches all of these.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
-from tidings.routing.protocol import Action, Cause, Deliver, Established, Send, Subscribe
+from tidings.routing.protocol import Action, Cause, Established, Send, Subscribe
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
@@ -35,7 +35,7 @@ class PruneByInterface(ContentRouter):
 
 
 class CoveringReversed(ContentRouter):
-    """Stops an advertisement that covers what is wanted here, not one that is covered."""
+    """Stops an advertisement that covers what this node wants, not one that is covered."""
 
     def added(self, predicate: str) -> str:
         mine = join(self._confirmed.values())
@@ -51,28 +51,28 @@ class AdvertisementReplaces(ContentRouter):
 
 
 class ReplyForgetsItself(ContentRouter):
-    """Replies what those below want, and not what is wanted here."""
+    """Replies what nodes below want, and not what this node wants."""
 
     def reply(self, found: list[str]) -> str:
         return join(found)
 
 
 class ReplyForgetsOthers(ContentRouter):
-    """Replies what is wanted here, and not what those below want."""
+    """Replies what this node wants, and not what nodes below want."""
 
     def reply(self, found: list[str]) -> str:
         return self.interest()
 
 
 class ReplyTakesOneBranch(ContentRouter):
-    """Replies for one of those below."""
+    """Replies for only one of the children."""
 
     def reply(self, found: list[str]) -> str:
         return join((self.interest(), *found[:1]))
 
 
 class ReplyOvertakes(ContentRouter):
-    """A reply takes away what was advertised while it was under way."""
+    """A reply removes what was advertised while it was collected."""
 
     def widen(self, neighbour: str, predicate: str) -> None:
         self.table[neighbour] = join((self.table.get(neighbour, NOTHING), predicate))
@@ -129,7 +129,7 @@ class NoRetry(ContentRouter):
 
 
 class UnsubscribeIgnored(ContentRouter):
-    """Goes on asking for what was wanted once."""
+    """Goes on asking for what a subscriber no longer wants."""
 
     def _subscribe(self, id: str, predicate: str, now: int, out: list[Action]) -> None:
         self.once_wanted = {**getattr(self, "once_wanted", {}), id: predicate}
@@ -140,12 +140,11 @@ class UnsubscribeIgnored(ContentRouter):
 
 
 class UnsubscribedMatches(ContentRouter):
-    """Goes on delivering to who has unsubscribed."""
+    """Goes on delivering to subscribers that have unsubscribed."""
 
     def _unsubscribe(self, id: str) -> None:
-        if self.subscriptions.pop(id, None) is not None:
-            for kept in (self._confirmed, self._advertising, self._waiting):
-                kept.pop(id, None)
+        if self.local.subscriptions.pop(id, None) is not None:
+            self._forget(id)
 
 
 class LivesNotTold(ContentRouter):
@@ -163,9 +162,7 @@ class ForwardEverywhere(ContentRouter):
 
     def forward(self, publication: Publication, out: list[Action]) -> None:
         super().forward(publication, [])
-        here = self._matcher.match(publication.event)
-        if here:
-            out.append(Deliver(tuple(map(str, here)), publication))
+        self.local.deliver(publication, out)
         out.extend(
             Send(name, publication)
             for name in self.plane.neighbours.up()
@@ -187,7 +184,7 @@ class NeverSeen(Once):
 
 
 class RepetitionsPass(ContentRouter):
-    """Takes every packet for the first of its kind."""
+    """Takes every packet for a new one."""
 
     once_of = NeverSeen
 
@@ -198,7 +195,7 @@ class UnorderedPlane(LinkState):
 
 
 class NumbersNotCompared(ContentRouter):
-    """Takes a record that is another one for a newer one."""
+    """Takes every different record for a newer one."""
 
     plane_of = UnorderedPlane
 
@@ -233,7 +230,7 @@ class ForgetfulPlane(LinkState):
 
 
 class NumberNotRecovered(ContentRouter):
-    """Does not mind that others remember a higher number of its own."""
+    """Ignores that others remember a higher number of its own records."""
 
     plane_of = ForgetfulPlane
 
@@ -250,7 +247,7 @@ class PatientPlane(LinkState):
 
 
 class SilenceNotNoticed(ContentRouter):
-    """Takes a link for up as long as nobody says that it is down."""
+    """Takes a link for up until it is told that it is down."""
 
     plane_of = PatientPlane
 
@@ -264,14 +261,14 @@ class StopsAtEquals(SubscriptionRouter):
 
 
 class NothingToldOnUp(SubscriptionRouter):
-    """Does not tell a new neighbour what is wanted."""
+    """Does not tell a new neighbour what this side wants."""
 
     def tell_all(self, name: str, out: list[Action]) -> None:
         self._told[name] = {}
 
 
 class FloodForEver(FloodRouter):
-    """Floods without minding repetitions."""
+    """Floods duplicates as well."""
 
     once_of = NeverSeen
 

@@ -10,11 +10,11 @@ from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
 class SwarmError(ValueError):
-    """What was asked for does not exist, or does not fit together."""
+    """The user asks for what does not exist, or for what does not fit together."""
 
 
 def fault_kinds(text: str) -> tuple[str, ...]:
-    """The kinds of faults that a text names: `all`, `none`, or some with commas between.
+    """The kinds of faults that a text names: `all`, `none`, or some, separated by commas.
 
     >>> fault_kinds("crash, cut")
     ('cut', 'crash')
@@ -32,7 +32,7 @@ def fault_kinds(text: str) -> tuple[str, ...]:
 
 
 def check_protocol(name: str, topology_is_tree: bool) -> None:
-    """Whether there is such a protocol, and it can run on such a network."""
+    """Refuse a protocol that does not exist, or that cannot run on such a network."""
     if name not in PROTOCOLS:
         known = ", ".join(PROTOCOLS)
         raise SwarmError(f"--protocol: expected one of {known}, found {name!r}")
@@ -45,6 +45,6 @@ def check_protocol(name: str, topology_is_tree: bool) -> None:
 def swarm(
     topology: str, protocol: str, kinds: tuple[str, ...], seeds: Iterable[int]
 ) -> Iterator[Verdict]:
-    """What comes of each seed; `small` draws a small topology for each."""
+    """The result of each seed; `small` draws a small topology for each."""
     for seed in seeds:
         yield run_trial(draw_options(seed, topology, protocol, kinds))

@@ -1,10 +1,10 @@
-"""One seed: a network is built, used, broken, healed, and judged.
+"""One seed: build a network, use it, break it, heal it, and judge it.
 
-Calm, then a storm of faults, then calm again, with events published and subscriptions made and
-given up all the while. What must hold always is checked always; what must hold in a stable network
-is checked in the calm before the storm and once the network has converged after it. Then single
-faults are drilled, to measure how long repair takes; and at last, with nothing going on, tables and
-events must take exactly the links that they should.
+A run is calm, then a storm of faults, then calm again. All the while users publish events,
+subscribe and unsubscribe. What must hold always is checked always. What must hold in a stable
+network is checked in the calm before the storm, and after it once the network has converged. Then
+come drills of single faults, to measure how long repair takes. At last, with nothing going on,
+tables must be exact, and events must take exactly the links that they should.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tidings.sim.load import SORTS, draw_event, draw_want
 from tidings.sim.network import Endless, Network
 from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth
 
-SMALL: Final = (  # what `small` draws from
+SMALL: Final = (  # `small` draws one of these
     "line:5",
     "ring:6",
     "star:6",
@@ -47,34 +47,34 @@ SMALL: Final = (  # what `small` draws from
 ACYCLIC: Final = ("line:5", "star:6", "tree:8", "tree:10,weights=1-9")
 POLL: Final = 50 * MILLISECOND
 LIMIT: Final = 4 * SECOND  # by when a healed network must have converged
-GRACE: Final = 3 * SECOND  # after which a subscription counts as established, where nobody says so
-ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run needs a tenth of it
+GRACE: Final = 3 * SECOND  # after it a subscription counts as established if no protocol says so
+ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run needs a tenth of that
 PROBES: Final = 3  # events that every node publishes at rest
-PROBE_STRAYS: Final = 0.5  # the share of them that goes astray as well
+PROBE_STRAYS: Final = 0.5  # the share of their packets that also go astray
 DRILLS: Final = ("cut", "one-way", "unlink", "crash", "leave")
 
 Make = Callable[..., Protocol]
 
 
 class Options(NamedTuple):
-    """What a seed has decided."""
+    """What a seed decides."""
 
     seed: int
     topology: str
     protocol: str
     kinds: tuple[str, ...]
     timing: Timing
-    gentle: tuple[float, float, float]  # duplicates, reordering, strays: these never stop
+    gentle: tuple[float, float, float]  # shares of duplicates, late packets, strays: always
     skewed: bool
     storm_ns: int
     faults: int
     publish_ns: int
     churn_ns: int
-    delay_ns: int  # of a link at most
+    delay_ns: int  # of a link, at most
 
 
 class Verdict(NamedTuple):
-    """What came of a seed."""
+    """The result of a seed."""
 
     options: Options
     ledger: Ledger
@@ -83,12 +83,12 @@ class Verdict(NamedTuple):
 
 
 def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> Options:
-    """What a seed decides, for a topology (or `small`) and the kinds of faults allowed."""
+    """Draw what a seed decides, for a topology (or `small`) and the kinds of faults allowed."""
     chance = Random(f"options {seed}")
     drawn = chance.choice(SMALL if PROTOCOLS[protocol].any_graph else ACYCLIC)
     if text != "small":
         drawn = text
-    # What everyone tells everyone grows with the square of the nodes, and is told less often.
+    # Packets from all nodes to all grow with the square of the nodes: larger ones send less often.
     tens = max(1, topology(drawn, seed).nodes // 10)
     chosen = tuple(kind for kind in kinds if chance.random() < 0.5) or tuple(kinds[:1])
     gentle = tuple(
@@ -118,7 +118,7 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
 
 
 def run_trial(options: Options, make: Make | None = None, first_only: bool = False) -> Verdict:
-    """Run one seed; `make` puts another router in the place of the protocol's."""
+    """Run one seed; `make` makes other routers than the protocol's own."""
     trial = Trial(options, make or PROTOCOLS[options.protocol].make, first_only)
     try:
         trial.run()
@@ -135,15 +135,15 @@ def run_trial(options: Options, make: Make | None = None, first_only: bool = Fal
 
 
 class Trial:
-    """A network and what is done with it."""
+    """A network, and what happens to it."""
 
     def __init__(self, options: Options, make: Make, first_only: bool = False) -> None:
         self.options = options
         self.chance = Random(f"trial {options.seed}")
         self.ledger = Ledger()
         self.oracle = Oracle(self.ledger, first_only)
-        self.confirms = PROTOCOLS[options.protocol].confirms
-        self.judged = options.protocol == "cbcb"
+        row = PROTOCOLS[options.protocol]
+        self.confirms, self.judged = row.confirms, row.judged
         topologies = Topologies()
         self.network = Network(
             lambda name, life: make(name, life, options.timing, topologies),
@@ -192,13 +192,13 @@ class Trial:
             self.oracle.held[id].established = True
 
     def unsubscribe(self, id: str) -> None:
-        """Someone gives up a subscription."""
+        """Someone unsubscribes."""
         name = self.oracle.held[id].node
         self.oracle.unsubscribe(id)
         self.network.tell(name, Unsubscribe(id))
 
     def publish(self, name: str) -> int:
-        """Someone at a node publishes; the number of the event."""
+        """Someone at a node publishes; returns the number of the event."""
         self._events += 1
         number = self._events
         event = draw_event(self.chance, number)
@@ -226,7 +226,7 @@ class Trial:
             self.oracle.unsubscribe(id)
 
     def _reborn(self, name: str) -> None:
-        """A node has started anew; someone subscribes there, sooner or later."""
+        """A node has started anew: up to two users subscribe there within half a second."""
         for _ in range(self.chance.randint(0, 2)):
             delay = self.chance.randrange(500) * MILLISECOND
             self.network.call(self.network.now + delay, lambda: self._subscribe_if_up(name))
@@ -270,7 +270,7 @@ class Trial:
         self.rest()
 
     def use(self, lasts: int) -> None:
-        """Publish, subscribe and unsubscribe for a while, then wait for all to arrive."""
+        """Publish, subscribe and unsubscribe for a while, then wait for all events to arrive."""
         self.publishing = self.churning = True
         self._publish_on()
         self._churn_on()
@@ -290,14 +290,14 @@ class Trial:
         self.storm.end()
 
     def converge(self, since: int) -> None:
-        """Wait until the network is right about itself; from then on it is stable."""
+        """Wait until routes are true and no table hides a receiver: then the network is stable."""
         network = self.network
         if not self.judged:
             network.run(network.now + GRACE)
             self.stable = True
             return
         limit = network.now + LIMIT
-        if "corrupt" in self.options.kinds:  # which only the next pull will put right
+        if "corrupt" in self.options.kinds:  # only the next pull repairs a corrupted table
             limit += self.options.timing.pull * 12 // 10
         while network.now < limit:
             network.run(network.now + POLL)
@@ -323,7 +323,7 @@ class Trial:
             self.converge(self.network.now - SECOND)
 
     def rest(self) -> None:
-        """Nothing goes on, until everything must be exact."""
+        """Wait until everything must be exact, and check that it is."""
         network, timing = self.network, self.options.timing
         truth = self.truth()
         network.may_stray = lambda source, target, packet: (
@@ -334,7 +334,7 @@ class Trial:
             found = self.oracle.disagreements(network, truth, SORTS, exact=True)
             for wrong in found:
                 self.oracle.violated(network.now, f"at rest: {wrong}")
-            if self.options.kinds:  # what comes from the wrong neighbour must change nothing
+            if self.options.kinds:  # packets from the wrong neighbour must change nothing
                 for link in network.links.values():
                     link.stray = PROBE_STRAYS
                     link.disturbed()
@@ -342,9 +342,9 @@ class Trial:
         network.run(network.now + TRANSIT + 1)
         if self.judged:
             for number, source in probes:
-                self._check_ways(truth, number, source)
+                self._check_links(truth, number, source)
 
-    def _check_ways(self, truth: Truth, number: int, source: str) -> None:
+    def _check_links(self, truth: Truth, number: int, source: str) -> None:
         """An event must have taken the links that PIF gives it, and no others."""
         event = self.oracle.event(number)
         wanting = {
@@ -359,7 +359,7 @@ class Trial:
 
 
 def sender(packet: Publication | Advertisement | Request) -> str:
-    """In whose tree a packet travels."""
+    """The node in whose tree a packet travels."""
     return packet.source if isinstance(packet, Publication) else packet.issuer
 
 

@@ -1,7 +1,8 @@
-"""Flooding as a protocol (S1): every event goes everywhere, and nobody need say what they want.
+"""Flooding as a protocol (S1): every event goes everywhere, and no node says what it wants.
 
-An event goes to all neighbours but the one it came from; whoever has seen it drops it. There is
-nothing to converge and nothing to repair, and every link carries every event. The baseline.
+A node sends an event to all neighbours except the one it came from, and drops an event that it has
+seen before. There is nothing to converge and nothing to repair, and every link carries every event.
+The baseline.
 """
 
 from __future__ import annotations
@@ -12,14 +13,13 @@ from typing import Any
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import Publication
-from tidings.routing.planes.interests import predicate_of
+from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     USUAL,
     Action,
     Cause,
-    Deliver,
     Drop,
     Established,
     Leave,
@@ -36,7 +36,7 @@ from tidings.routing.protocol import (
 
 
 class FloodRouter:
-    """A node that sends every event on.
+    """A node that passes every event on.
 
     >>> node = FloodRouter("a")
     >>> node.handle(LinkUp("b", 1), 0)
@@ -55,13 +55,9 @@ class FloodRouter:
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
     ) -> None:
-        self.node = node
-        self.life = life
-        self.subscriptions: dict[str, str] = {}
-        self._matcher = matcher()
+        self.local = Local(node, life, matcher)
         self._neighbours: dict[str, None] = {}
         self._once = self.once_of()
-        self._published = 0
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
@@ -71,7 +67,7 @@ class FloodRouter:
                 if not isinstance(packet, Publication):
                     out.append(Drop("not of this protocol", packet))
                 elif not self._once.first(packet):
-                    out.append(Drop("a repetition", packet))
+                    out.append(Drop("a duplicate", packet))
                 else:
                     self._forward(packet, neighbour, out)
             case LinkUp(neighbour, _):
@@ -79,15 +75,12 @@ class FloodRouter:
             case LinkDown(neighbour):
                 self._neighbours.pop(neighbour, None)
             case Subscribe(id, predicate):
-                self._unsubscribe(id)
-                self._matcher.add(id, predicate_of(predicate))
-                self.subscriptions[id] = predicate
+                self.local.subscribe(id, predicate)
                 out.append(Established((id,)))
             case Unsubscribe(id):
-                self._unsubscribe(id)
+                self.local.unsubscribe(id)
             case Publish(event):
-                self._published += 1
-                publication = Publication(self.node, self.life, self._published, event)
+                publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, None, out)
             case Woken() | Leave():
@@ -97,26 +90,22 @@ class FloodRouter:
         return out
 
     def timer(self) -> int | None:
-        """Nothing ever has to be done later."""
+        """Never: it does nothing later."""
         return None
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
         return {
             "links": dict.fromkeys(sorted(self._neighbours), True),
-            "subscriptions": dict(sorted(self.subscriptions.items())),
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
         }
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-        """For each link whether an event of this source would take it from here, and why."""
-        return dict.fromkeys(self._neighbours, (True, "every event takes every link"))
-
-    def _unsubscribe(self, id: str) -> None:
-        if self.subscriptions.pop(id, None) is not None:
-            self._matcher.remove(id)
+        """For each link, whether an event of this source would take it from here, and why."""
+        return dict.fromkeys(
+            self._neighbours, (True, "every event takes every link except the one it came by")
+        )
 
     def _forward(self, publication: Publication, but: str | None, out: list[Action]) -> None:
-        here = self._matcher.match(publication.event)
-        if here:
-            out.append(Deliver(tuple(sorted(map(str, here))), publication))
+        self.local.deliver(publication, out)
         out.extend(Send(name, publication) for name in self._neighbours if name != but)

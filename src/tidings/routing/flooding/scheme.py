@@ -1,8 +1,9 @@
 """Flooding: every event goes everywhere (S1).
 
-A node passes an event on by all links but the one it came by. Where links form circles copies meet,
-so nodes must know an event that they have seen before and drop it. It needs no state but that
-memory, which lasts as long as copies are under way and is not counted.
+A node passes an event on by all links except the one it came by. Where links form cycles, copies
+meet, so a node must recognise an event that it has seen before, and drop it (deduplication). It
+needs no state except that memory, which lasts as long as copies are on their way; it is not
+counted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 from tidings.routing.memory import Shape, Size
 from tidings.routing.network import Content, Network
 
-SEQUENCE_BITS: Final = 64  # by which nodes know an event again, beside its source
+SEQUENCE_BITS: Final = 64  # by which, with its source, nodes recognise an event
 
 
 class State(NamedTuple):
@@ -23,7 +24,7 @@ class State(NamedTuple):
 
 
 class Header(NamedTuple):
-    """Who published the event, and who has sent this copy."""
+    """The node that published the event, and the node that sends this copy."""
 
     source: int
     sender: int
@@ -51,12 +52,12 @@ def forward(node: State, header: Header, event: Content) -> list[int]:
 
 
 def header_bits(header: Header, id_bits: int) -> int:
-    """How much a packet carries beside the event."""
+    """The size of what a packet carries beside the event."""
     return 2 * id_bits + SEQUENCE_BITS
 
 
 def size(node: State) -> Size:
-    """What the state holds: nothing that the links do not tell."""
+    """What the state holds: nothing beside the links."""
     return Size(0, 0, [])
 
 

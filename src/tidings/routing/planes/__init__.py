@@ -1,1 +1,1 @@
-"""What several protocols stand on: neighbours, the links of the network, interests, duplicates."""
+"""What protocols share: neighbours, links of the network, interests, duplicates, local users."""

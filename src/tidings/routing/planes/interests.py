@@ -1,8 +1,8 @@
-"""Predicates as packets carry them: texts, and the algebra on texts, remembered.
+"""Predicates as packets carry them: texts, and the algebra on texts, cached.
 
-A node parses, joins and compares the same few texts over and over; each question is answered once.
-All are pure functions, so that remembering changes nothing but the time. A predicate whose normal
-form passes the bound still matches; it is never said to be covered.
+A node parses, joins and compares the same few texts over and over, so results are kept. All are
+pure functions: the cache changes nothing but the time. A predicate whose normal form is too large
+still matches, but never counts as covered.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from tidings.language.predicate import Predicate, parse, union
 from tidings.matching.contract import Matcher
 
 NOTHING: Final = "false"
-REMEMBERED: Final = 16_384
-LONG: Final = 2_000  # characters of a predicate that is worth compiling
-FEW: Final = 32  # predicates that are joined without a thought
+REMEMBERED: Final = 16_384  # results of each function
+LONG: Final = 2_000  # characters from which on a predicate is worth compiling
+SHOWN: Final = 200  # characters of a predicate in an explanation
+FEW: Final = 32  # predicates, below which to join them is cheap
 
 
 _predicates: dict[str, Predicate] = {}
@@ -38,11 +39,16 @@ def _remember(text: str, predicate: Predicate) -> Predicate:
     return predicate
 
 
+def shortened(text: str) -> str:
+    """A predicate for people to read, cut where it is long."""
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+
+
 _compile: Callable[[Predicate], Matcher] | None = None
 
 
 def compile_with(compiler: Callable[[Predicate], Matcher]) -> None:
-    """From now on ask predicates of many filters by what this makes of them."""
+    """From now on, match long predicates with what this compiles them to."""
     global _compile
     _compile = compiler
 
@@ -65,7 +71,7 @@ def _compiled(text: str) -> Matcher:
 
 
 def join(texts: Iterable[str]) -> str:
-    """Events that match any, reduced; of none, `false`.
+    """The disjunction of predicates, reduced; `false` if there is none.
 
     >>> join(["severity > 2", "severity > 5", "false"])
     'severity > 2'
@@ -101,7 +107,7 @@ def _written(predicate: Predicate) -> str:
 
 @lru_cache(REMEMBERED)
 def beyond(text: str, known: str) -> str:
-    """The filters of a predicate that another does not cover: what it adds.
+    """The filters of a predicate that another one does not cover: what it adds to it.
 
     >>> beyond("a = 1 or b = 2", "b > 0")
     'a = 1'
@@ -120,10 +126,10 @@ def beyond(text: str, known: str) -> str:
 
 
 def beyond_all(text: str, known: Collection[str]) -> str:
-    """The filters of a predicate that none of others covers.
+    """The filters of a predicate that none of the others covers.
 
-    A short predicate is held against the others one by one: joining many takes far longer, and is
-    to be done anew whenever one of them changes.
+    A short predicate is compared with the others one by one: to join many takes far longer, and
+    would have to be done anew whenever one of them changes.
     """
     if len(text) >= LONG or len(known) < FEW:
         return beyond(text, join(known))

@@ -1,12 +1,12 @@
 """The broadcast plane (F, section 2.1): who is connected to whom, and the tree of every source.
 
-Each node floods a record of its links, with a number that grows and an age. A newer record
-replaces an older one and is passed on; whoever sends an older one is told the newer. Hellos carry a
-digest of all records, so that what got lost is noticed and made up for: nothing here relies on a
-packet arriving. A record that its origin has not renewed dies of age. A node that has lost its
-memory learns from its own old record which number it must surpass.
+Each node floods a record of its links, with a number that grows and an age. A node replaces an
+older record by a newer one and passes it on; to a neighbour that sends an older one it sends the
+newer. Hellos carry a digest of all records, so nodes notice what got lost and catch up: nothing
+here relies on a packet arriving. A record that its origin does not renew expires. A node that has
+lost its memory learns from its own old record which number it must exceed.
 
-Ways are computed once links have been at rest for a moment, so that a storm of news costs one
+A node computes its routes once links have been at rest for a moment, so a storm of news costs one
 computation.
 """
 
@@ -21,7 +21,7 @@ from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.topology import Routes, Topologies, digest_of, digest_of_link, weight_of
 from tidings.routing.protocol import MILLISECOND, SECOND, Action, Drop, Send, Timing, earliest
 
-SWEEP = SECOND  # how often old records are looked for
+SWEEP = SECOND  # how often a node looks for old records
 
 
 class LinkState:
@@ -38,7 +38,7 @@ class LinkState:
         self._received_at: dict[str, int] = {}
         self._adjacency: dict[str, dict[str, int]] = {}
         self._graph_digest = 0
-        self._digest = 0  # of the records
+        self._digest = 0  # of all records
         self._number = 0
         self._hello_at: int | None = None
         self._tell_at: int | None = None
@@ -50,7 +50,7 @@ class LinkState:
     # What happens
 
     def link_up(self, neighbour: str, cost: int, now: int, out: list[Action]) -> None:
-        """A link has been made."""
+        """There is a new link."""
         if self._hello_at is None:
             self._hello_at = now + self.timing.hello
         self.neighbours.remove(neighbour)
@@ -58,7 +58,7 @@ class LinkState:
         self.neighbours.add(neighbour, cost, self._digest, out)
 
     def link_down(self, neighbour: str, now: int) -> None:
-        """A link has been taken away."""
+        """A link is gone."""
         if self.neighbours.remove(neighbour):
             self._links_changed(now)
 
@@ -86,7 +86,7 @@ class LinkState:
             out.append(Send(neighbour, Records(newer)))
 
     def news(self, neighbour: str, packet: Records, now: int, out: list[Action]) -> None:
-        """Records have come: keep and pass on what is new, answer what is old."""
+        """A neighbour sends records: keep and pass on the new ones, answer the old ones."""
         fresh, stale = [], []
         for record in packet.records:
             if record.origin == self.node:
@@ -104,7 +104,7 @@ class LinkState:
             self._flood(tuple(fresh), neighbour, out)
 
     def is_newer(self, record: Record, known: Record) -> bool:
-        """Whether a record is to replace the one that is known."""
+        """Whether a record replaces the one that is known."""
         return (record.number, record.life) > (known.number, known.life)
 
     def leave(self, now: int, out: list[Action]) -> None:
@@ -139,18 +139,18 @@ class LinkState:
         return True
 
     def is_settled(self) -> bool:
-        """Whether the routes are those of all that is known."""
+        """Whether the routes follow from all records that are known."""
         return self._settle_at is None and self._tell_at is None
 
     # Records
 
     def _links_changed(self, now: int) -> None:
-        """Tell of it soon: more may change at the same time."""
+        """Flood a new record soon, not at once: more may change at the same time."""
         if self._tell_at is None:
             self._tell_at = now + self.timing.gather
 
     def _tell(self, now: int, out: list[Action]) -> None:
-        """Tell everyone our links."""
+        """Flood a record of our links."""
         self._originate(self.links(), now, out)
 
     def links(self) -> tuple[tuple[str, int], ...]:
@@ -167,7 +167,7 @@ class LinkState:
         self._flood((record,), None, out)
 
     def recover(self, record: Record, now: int) -> None:
-        """A record of our own has come back: one of a former life must be surpassed."""
+        """A record of our own has come back: exceed its number if it is of a former life."""
         ahead = record.number - self._number
         if ahead > 0 or (ahead == 0 and record.life != self.life):
             self._number = record.number
@@ -191,7 +191,7 @@ class LinkState:
         return msgspec.structs.replace(record, age_ms=record.age_ms + held_ms)
 
     def sweep(self, now: int) -> None:
-        """Forget the records that have grown too old."""
+        """Forget the records that are too old."""
         for origin, record in list(self.records.items()):
             held = now - self._received_at[origin]
             if origin != self.node and record.age_ms * MILLISECOND + held >= self.timing.age:
@@ -209,7 +209,7 @@ class LinkState:
             self._relink(origin, record.links)
             self._note_news(now)
         elif record.number != known.number + 1:
-            self._note_news(now)  # links have come and gone unseen, and with them perhaps packets
+            self._note_news(now)  # a gap: links may have changed unseen, and packets been lost
 
     def _remove(self, record: Record, now: int) -> None:
         self._relink(record.origin, ())

@@ -1,9 +1,9 @@
 """Who is at the other end of a link, and can we hear each other?
 
-Both ends say hello again and again, and which life of the other they hear. A link is used once each
-end knows that it is heard, so one that carries packets one way only is not used. It is down when no
-hello has come for a while, when the other no longer hears us, or when the other has begun a new
-life.
+Both ends send hellos again and again, and say in them which life of the other they hear. A node
+uses a link once it knows that the other end hears it, so nobody uses a link that carries packets in
+one direction only. A link is down when no hello has come for a while, when the other end no longer
+hears us, or when it has begun a new life.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Neighbour:
 
     def __init__(self, cost: int) -> None:
         self.cost = cost
-        self.life = 0  # which we hear, 0 for none
+        self.life = 0  # the life that we hear, 0 for none
         self.heard_at = 0
         self.up = False  # whether both hear each other
-        self.doubts = 0  # hellos in a row whose digest was not ours
+        self.doubts = 0  # hellos in a row whose digest differed from ours
 
 
 class Neighbours:
@@ -36,17 +36,17 @@ class Neighbours:
         self.known: dict[str, Neighbour] = {}
 
     def add(self, name: str, cost: int, digest: int, out: list[Action]) -> None:
-        """There is a link; greet whoever is there."""
+        """There is a link; send a hello."""
         self.known[name] = Neighbour(cost)
         out.append(Send(name, Hello(self.life, 0, digest)))
 
     def remove(self, name: str) -> bool:
-        """There is no such link any more; whether it was up."""
+        """The link is gone; returns whether it was up."""
         gone = self.known.pop(name, None)
         return gone is not None and gone.up
 
     def up(self) -> list[str]:
-        """The neighbours to whom the link is up."""
+        """The neighbours whose link is up."""
         return [name for name, neighbour in self.known.items() if neighbour.up]
 
     def is_up(self, name: str) -> bool:
@@ -57,7 +57,7 @@ class Neighbours:
     def heard(
         self, name: str, hello: Hello, now: int, digest: int, out: list[Action]
     ) -> tuple[bool, bool]:
-        """Take a hello; whether the link was lost by it, and whether it came up."""
+        """Take a hello; returns whether the link went down by it, and whether it came up."""
         neighbour = self.known.get(name)
         if neighbour is None:
             return False, False
@@ -67,18 +67,18 @@ class Neighbours:
         neighbour.life = hello.life
         neighbour.heard_at = now
         neighbour.up = self.hears_us(hello)
-        if new:  # let them know at once that they are heard
+        if new:  # tell them at once that we hear them
             out.append(Send(name, Hello(self.life, hello.life, digest)))
         return lost, neighbour.up and (lost or not was_up)
 
     def hears_us(self, hello: Hello) -> bool:
-        """Whether the sender of a hello hears us, and us in this life."""
+        """Whether the sender of a hello hears us, in this life."""
         return hello.heard == self.life
 
     def doubt(self, name: str, differs: bool) -> bool:
         """Note whether a hello's digest differs from ours; True at every second time in a row.
 
-        Once is no reason: the news that would make them equal may be under way.
+        Once is no reason: the news that would make the digests equal may be on its way.
         """
         neighbour = self.known[name]
         neighbour.doubts = neighbour.doubts + 1 if differs else 0
@@ -88,7 +88,7 @@ class Neighbours:
         return True
 
     def expire(self, now: int) -> list[str]:
-        """Forget those not heard for too long; the names of links that went down by it."""
+        """Give up on neighbours not heard for too long; returns those whose link went down."""
         lost = []
         for name, neighbour in self.known.items():
             if neighbour.life and now - neighbour.heard_at > self.timing.dead:
@@ -99,7 +99,7 @@ class Neighbours:
         return lost
 
     def greet(self, digest: Callable[[str], int], out: list[Action]) -> None:
-        """Say hello to everyone, with the digest that is for them."""
+        """Send a hello to every neighbour, with the digest for it."""
         life = self.life
         for name, neighbour in self.known.items():
             out.append(Send(name, Hello(life, neighbour.life, digest(name))))

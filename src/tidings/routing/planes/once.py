@@ -1,7 +1,7 @@
-"""Has this publication been here before? Bounded memory of what came from each source.
+"""Has this publication been here before? Deduplication, with a bounded memory for each source.
 
-For every life of a source the newest numbers are remembered. What is too old to tell is taken for
-a repetition: an event may get lost that way if it was thousands behind, but none comes twice.
+For every life of a source a node remembers the newest numbers. A number too old to tell counts as a
+duplicate: an event that is thousands behind may get lost, but none is taken twice.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ from typing import Final
 
 from tidings.routing.packets import Publication
 
-NUMBERS: Final = 4_096  # of a life, how far below the newest a number may come for the first time
-LIVES: Final = 8  # of a source that are remembered
+NUMBERS: Final = 4_096  # how far below the newest of its life a number may still be new
+LIVES: Final = 8  # remembered for each source
 
 
 class Once:
-    """Publications seen, by source, life and number."""
+    """The publications that a node has seen, by source, life and number."""
 
     def __init__(self) -> None:
         self._newest: dict[str, dict[int, list[int]]] = {}
 
     def first(self, publication: Publication) -> bool:
-        """Whether this is the first time; from now on it is not."""
+        """Whether the publication is new; from now on it is not."""
         lives = self._newest.setdefault(publication.source, {})
         number = publication.number
         seen = lives.get(publication.life)

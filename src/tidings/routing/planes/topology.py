@@ -1,10 +1,10 @@
-"""The links of a network as one node has heard of them, and the ways through it.
+"""The links of a network as one node knows them, and the paths through it.
 
-A link counts when both its ends name it. Costs are made unique: to each is added a tiny number
-drawn from the names of its ends, far below one unit of cost. So between two nodes there is one
-shortest path, everyone finds the same one, and it is the same in both directions. That is what
-makes receiver advertisements correct (all-pairs path symmetry, S17), and it lets a node tell its
-place in everybody's tree from the distances of its neighbours alone.
+A link counts when both its ends name it. Costs are unique: each has a tiny addition derived from
+the names of the link's ends, far below one unit of cost. So between two nodes there is one shortest
+path, all nodes find the same one, and it is the same in both directions. That makes receiver
+advertisements correct (all-pairs path symmetry, S17), and it lets a node find its place in every
+tree from the distances of its neighbours alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 from tidings.overlay.paths import tree_of
 
 UNIT: Final = 1 << 80  # one unit of cost
-TIE_BITS: Final = 62  # of the number that breaks ties: sums of 2**18 links stay below a unit
-TOPOLOGIES: Final = 64  # that a memory holds
+TIE_BITS: Final = 62  # of the addition that breaks ties: 2**18 of them stay below one unit
+TOPOLOGIES: Final = 64  # held at a time
 NOWHERE: Final[tuple[str, ...]] = ()
 
 Adjacency = Mapping[str, Mapping[str, int]]
@@ -50,7 +50,7 @@ class Topology:
         self._distances: dict[str, dict[str, int]] = {}
 
     def distances(self, node: str) -> dict[str, int]:
-        """How far every node in reach is from this one, the nearest first."""
+        """The distance of every node in reach from this one, the nearest first."""
         found = self._distances.get(node)
         if found is None:
             found = self._distances[node] = tree_of(self.adjacency, node).distance
@@ -64,7 +64,7 @@ class Topologies:
         self._known: dict[int, Topology] = {}
 
     def of(self, digest: int, adjacency: Adjacency) -> Topology:
-        """The topology of this digest, copied from the links if it is new."""
+        """The topology with this digest, copied from the links if it is new."""
         known = self._known.get(digest)
         if known is None:
             if len(self._known) >= TOPOLOGIES:
@@ -98,7 +98,7 @@ class Routes:
                     self.hop[other] = neighbour
 
     def children(self, source: str) -> tuple[str, ...]:
-        """The neighbours below this node in the tree of a source: their way there leads by here."""
+        """The neighbours below this node in a source's tree: their path to it passes here."""
         found = self._children.get(source)
         if found is None:
             found = self._children[source] = self._find(source)

@@ -1,16 +1,17 @@
 """Subscription forwarding on a network without cycles (S10, S18): learning by the reverse path.
 
-A node tells each neighbour what anyone on its own side of that link wants, itself included, and
-keeps what the neighbour tells it. Subscriptions are told by their predicate, so that equal ones are
-told once, and taken back when the last on this side is gone. An event goes back along the links
-that asked for it.
+A node announces to each neighbour what any node on its own side of that link wants, itself
+included, and keeps what the neighbour announces. It announces predicates: an equal one only once,
+and it retracts a predicate when the last subscription with it, on this side, is gone. An event goes
+back along the links by which its predicate was announced.
 
-As the survey has it, an announcement stops where an equal one is known. Taken by the letter that
-hides a receiver: the link from which the first came has not yet heard that there is someone on the
-other side as well. So it is decided for each link: tell it what anyone but it wants.
+In the survey an announcement stops where an equal one is known. By the letter, that hides a
+receiver: the neighbour that announced the first never hears that a node on the other side wants the
+same. So a node decides for each link: it announces there what anyone except that neighbour wants.
 
-When a link goes down, what was learned there is forgotten; when it comes up, both ends tell all.
-Hellos carry a digest of what was told; if it is not what arrived, it is told again.
+When a link goes down, a node forgets what it learned there; when it comes up, both ends announce
+everything. Hellos carry a digest of what their sender has announced; a neighbour that holds
+something else asks to hear everything again.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from tidings.routing.packets import (
     Publication,
     Retraction,
 )
-from tidings.routing.planes.interests import predicate_of
+from tidings.routing.planes.interests import predicate_of, shortened
+from tidings.routing.planes.local import Local
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.topology import Topologies, digest_of
@@ -38,7 +40,6 @@ from tidings.routing.protocol import (
     USUAL,
     Action,
     Cause,
-    Deliver,
     Drop,
     Leave,
     LinkDown,
@@ -52,7 +53,7 @@ from tidings.routing.protocol import (
     Woken,
 )
 
-HERE: Final = ""  # the subscribers of this node, where others are the names of neighbours
+HERE: Final = ""  # stands for the subscribers of this node among the names of neighbours
 
 
 class SubscriptionRouter:
@@ -73,16 +74,12 @@ class SubscriptionRouter:
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
     ) -> None:
-        self.node = node
-        self.life = life
+        self.local = Local(node, life, matcher)
         self.timing = timing
-        self.subscriptions: dict[str, str] = {}
-        self.wanted: dict[str, dict[str, None]] = {}  # predicate: who wants it
+        self.wanted: dict[str, dict[str, None]] = {}  # by predicate: neighbours and HERE
         self.neighbours = Neighbours(life, timing)
         self._told: dict[str, dict[str, None]] = {}
-        self._matcher = matcher()
         self._once = Once()
-        self._published = 0
         self._hello_at: int | None = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
@@ -107,17 +104,13 @@ class SubscriptionRouter:
                 if self.neighbours.remove(neighbour):
                     self._lost(neighbour, out)
             case Subscribe(id, predicate):
-                self._matcher_swap(id, predicate)
-                before = self.subscriptions.get(id)
-                self.subscriptions[id] = predicate
+                before = self.local.subscribe(id, predicate)
                 self.learn(predicate, HERE, out)
                 self._spread_if_gone(before, out)
             case Unsubscribe(id):
-                self._matcher_swap(id, None)
-                self._spread_if_gone(self.subscriptions.pop(id, None), out)
+                self._spread_if_gone(self.local.unsubscribe(id), out)
             case Publish(event):
-                self._published += 1
-                publication = Publication(self.node, self.life, self._published, event)
+                publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, HERE, out)
             case Leave():
@@ -134,9 +127,23 @@ class SubscriptionRouter:
         """The state as plain values."""
         return {
             "links": self.neighbours.snapshot(),
-            "subscriptions": dict(sorted(self.subscriptions.items())),
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "wanted": {text: sorted(who) for text, who in sorted(self.wanted.items())},
         }
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of this source would take it from here, and why."""
+        found: dict[str, tuple[bool, str]] = {}
+        for name in self.neighbours.known:
+            wanted = (text for text, who in self.wanted.items() if name in who)
+            matching = next((text for text in wanted if predicate_of(text).matches(event)), None)
+            if matching is not None:
+                found[name] = True, f"nodes behind it want: {shortened(matching)}"
+            elif not self.neighbours.is_up(name):
+                found[name] = False, "the link is down"
+            else:
+                found[name] = False, "no node behind it wants this event"
+        return found
 
     # Packets
 
@@ -152,7 +159,7 @@ class SubscriptionRouter:
                     if self._once.first(packet):
                         self._forward(packet, neighbour, out)
                     else:
-                        out.append(Drop("a repetition", packet))
+                        out.append(Drop("a duplicate", packet))
                 case Announcement(predicate):
                     self.learn(predicate, neighbour, out)
                 case Retraction(predicate):
@@ -178,9 +185,7 @@ class SubscriptionRouter:
                 out.append(Send(neighbour, Again()))
 
     def _forward(self, publication: Publication, origin: str, out: list[Action]) -> None:
-        here = self._matcher.match(publication.event)
-        if here:
-            out.append(Deliver(tuple(map(str, here)), publication))
+        self.local.deliver(publication, out)
         links: dict[str, None] = {}
         for text, who in self.wanted.items():
             if not who.keys() <= links.keys() and predicate_of(text).matches(publication.event):
@@ -194,13 +199,13 @@ class SubscriptionRouter:
     # What is wanted, and by whom
 
     def learn(self, predicate: str, who: str, out: list[Action]) -> None:
-        """Someone wants it: a neighbour's side, or here."""
+        """Note that someone wants a predicate: a neighbour's side, or subscribers here."""
         predicate_of(predicate)
         self.wanted.setdefault(predicate, {})[who] = None
         self.spread(predicate, out)
 
     def unlearn(self, predicate: str, who: str, out: list[Action]) -> None:
-        """They no longer want it."""
+        """Note that they no longer want it."""
         wanting = self.wanted.get(predicate)
         if wanting is None or who not in wanting:
             return
@@ -217,7 +222,7 @@ class SubscriptionRouter:
             self.learn(text, who, out)
 
     def spread(self, predicate: str, out: list[Action]) -> None:
-        """Tell each neighbour whether anyone but it wants this, if that has changed."""
+        """Tell each neighbour whether anyone except it wants this, if that has changed."""
         wanting = self.wanted.get(predicate, {})
         for name, told in self._told.items():
             wanted = len(wanting) > (name in wanting)
@@ -229,29 +234,21 @@ class SubscriptionRouter:
                 out.append(Send(name, Retraction(predicate)))
 
     def tell_all(self, name: str, out: list[Action]) -> None:
+        """Announce to a neighbour all that anyone except it wants."""
         texts = [text for text, who in self.wanted.items() if len(who) > (name in who)]
         self._told[name] = dict.fromkeys(texts)
         out.append(Send(name, Announcements(tuple(texts))))
 
     def _lost(self, name: str, out: list[Action]) -> None:
-        """A link is down: forget what was learned there, and what was told."""
+        """A link is down: forget what the neighbour announced, and what was announced to it."""
         self._told.pop(name, None)
         self._learn_all((), name, out)
 
     def _digest(self, name: str) -> int:
         return _digest_of(list(self._told.get(name, ())))
 
-    # Subscribers
-
-    def _matcher_swap(self, id: str, predicate: str | None) -> None:
-        compiled = None if predicate is None else predicate_of(predicate)
-        if id in self.subscriptions:
-            self._matcher.remove(id)
-        if compiled is not None:
-            self._matcher.add(id, compiled)
-
     def _spread_if_gone(self, predicate: str | None, out: list[Action]) -> None:
-        if predicate is not None and predicate not in self.subscriptions.values():
+        if predicate is not None and predicate not in self.local.subscriptions.values():
             self.unlearn(predicate, HERE, out)
 
 

@@ -1,25 +1,25 @@
 """The content plane of paper F, CBCB: who wants what, behind which interface (F2, F3).
 
-A node keeps one predicate for each interface: what the nodes want to which its way begins there.
-It learns them in two ways.
+A node keeps one predicate for each interface: what the nodes want whose path from here begins
+there. It learns these predicates by push and by pull.
 
-*Pushed*: a new interest travels as a receiver advertisement down the issuer's tree; each node
-adds it to the interface by which it came, the reverse path. Advertisements only widen. Receipts
-come back up the tree once everyone below has it, so the issuer knows when a subscription is
-established, and sends again what got lost.
+*Push*: a new interest travels down the issuer's tree as a receiver advertisement. Each node adds it
+to the interface by which it came, the reverse path. Advertisements only widen. Receipts come back
+up the tree once every node below has the advertisement; so the issuer knows when a subscription is
+established, and repeats what got lost.
 
-*Pulled*: a sender request travels down the issuer's tree, and update replies come back up, each
-the union of a node's own interest and what was replied from below. A reply replaces the predicate
-of its interface. So what is no longer wanted disappears, and what was missed is made up for.
+*Pull*: a sender request travels down the issuer's tree, and update replies come back up. A reply is
+the union of a node's own interest and the replies from below; it replaces the predicate of its
+interface. So tables forget what nobody wants any more, and catch up on what they missed.
 
-Four things are mended, so that no receiver is ever hidden (`docs/decisions/0004-content-plane.md`):
-an advertisement is pruned only where the node itself has long asked for as much; advertisements
-that meet a request under way are added to its replies; a request is answered only by nodes that see
-the same topology as its issuer; and where the first hop to a node changes, the new interface is
-widened by the old one's predicate until a pull has shrunk it.
+Four repairs make sure that no receiver is ever hidden (`docs/decisions/0004-content-plane.md`). A
+node prunes an advertisement only by what it has itself asked for and knows to be established. While
+a node collects replies, it adds the advertisements that pass to them. Only nodes that see the same
+topology as the issuer answer a request. Where the first hop to a node changes, the new interface
+also gets the predicate of the old one, until a pull has shrunk it.
 
-An event goes where both planes say: to the children in the tree of its source whose interface's
-predicate it matches.
+An event goes where both planes say: to the children in its source's tree whose interface has a
+predicate that it matches.
 """
 
 from __future__ import annotations
@@ -40,15 +40,23 @@ from tidings.routing.packets import (
     Request,
     Summary,
 )
-from tidings.routing.planes.interests import NOTHING, beyond, beyond_all, join, predicate_of, wants
+from tidings.routing.planes.interests import (
+    NOTHING,
+    beyond,
+    beyond_all,
+    join,
+    predicate_of,
+    shortened,
+    wants,
+)
 from tidings.routing.planes.link_state import LinkState
+from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.topology import Routes, Topologies, digest_of
 from tidings.routing.protocol import (
     USUAL,
     Action,
     Cause,
-    Deliver,
     Drop,
     Established,
     Leave,
@@ -64,14 +72,11 @@ from tidings.routing.protocol import (
     earliest,
 )
 
-MOST_PATIENCE: Final = 4  # times the usual wait
-
-
-SHOWN: Final = 200  # characters of a predicate in an explanation
+MOST_PATIENCE: Final = 4  # times the first wait, at most
 
 
 class Passing:
-    """An advertisement on its way through this node: from whom, and who below is to confirm it."""
+    """An advertisement passed on: the neighbour above, and those below that have yet to confirm."""
 
     __slots__ = ("number", "parent", "waiting")
 
@@ -82,7 +87,7 @@ class Passing:
 
 
 class Pull:
-    """A request on its way through this node, or its own: who below is to reply, and replies."""
+    """A request sent or passed on: the neighbours that have yet to reply, and the replies."""
 
     __slots__ = ("children", "found", "number", "parent", "waiting")
 
@@ -91,14 +96,14 @@ class Pull:
         self.parent = parent
         self.children = children
         self.waiting = dict.fromkeys(children)
-        # What has been replied and advertised since, by the neighbour it came from.
+        # Replies, and advertisements that have come since, by the neighbour that sent them.
         self.found: dict[str, list[str]] = {child: [] for child in children}
 
 
 class Patience:
-    """How long to wait for an answer from everyone: twice as long as it took the last time.
+    """How long to wait for all answers before asking again: twice what it took last time (backoff).
 
-    A network whose ways are longer than expected would otherwise be asked for ever.
+    Otherwise a network with longer paths than expected would never answer in time.
     """
 
     __slots__ = ("_first", "_since", "_wait")
@@ -109,21 +114,21 @@ class Patience:
         self._since: int | None = None
 
     def ask(self, now: int) -> int:
-        """A question is asked; when to ask again. Asking again takes more patience."""
+        """The node asks; returns when to ask again. To ask again doubles the wait."""
         if self._since is not None:
             self._wait = min(2 * self._wait, MOST_PATIENCE * self._first)
         self._since = now
         return now + self._wait
 
     def answered(self, now: int) -> None:
-        """Everyone has answered."""
+        """All nodes have answered."""
         if self._since is not None:
             took = now - self._since
             self._wait = min(max(2 * took, self._first), MOST_PATIENCE * self._first)
         self._since = None
 
     def begin(self) -> None:
-        """Everything may be different now."""
+        """Start again from the first wait: the network may have changed."""
         self._wait = self._first
         self._since = None
 
@@ -153,17 +158,15 @@ class ContentRouter:
         self.life = life
         self.timing = timing
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
-        self.table: dict[str, str] = {}  # what is wanted behind each interface
-        self.subscriptions: dict[str, str] = {}
-        self._matcher = matcher()
+        self.local = Local(node, life, matcher)
+        self.table: dict[str, str] = {}  # what the nodes behind each interface want
         self._once = self.once_of()
-        self._published = 0
-        # Own advertisements: at most one is under way; what comes meanwhile waits for the next.
-        self._confirmed: dict[str, str] = {}  # subscriptions that everyone knows
+        # Own advertisements: one at a time; subscriptions made meanwhile wait for the next.
+        self._confirmed: dict[str, str] = {}  # subscriptions that every node has
         self._advertised = 0
-        self._advertising: dict[str, str] = {}  # those in the one under way
+        self._advertising: dict[str, str] = {}  # those in the advertisement on its way
         self._unconfirmed: dict[str, None] = {}  # children that have not confirmed it
-        self._waiting: dict[str, str] = {}  # those for the next
+        self._waiting: dict[str, str] = {}  # those for the next advertisement
         self._advertise_at: int | None = None
         self._advertise_patience = Patience(timing.retry)
         # Own requests.
@@ -171,8 +174,8 @@ class ContentRouter:
         self._pull: Pull | None = None
         self._pull_at: int | None = None
         self._pull_patience = Patience(timing.retry)
-        self._behind = False  # routes are newer than the last pull
-        # Those of others, by issuer.
+        self._behind = False  # whether routes are newer than the last pull
+        # Advertisements and requests of others, by issuer.
         self._advertisements: dict[str, tuple[int, int]] = {}  # newest seen: life, number
         self._requests: dict[str, tuple[int, int]] = {}
         self._passing: dict[str, Passing] = {}
@@ -201,9 +204,7 @@ class ContentRouter:
             case Unsubscribe(id):
                 self._unsubscribe(id)
             case Publish(event):
-                self._published += 1
-                publication = Publication(self.node, self.life, self._published, event)
-                self.forward(publication, out)
+                self.forward(self.local.publish(event), out)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = None
@@ -220,14 +221,14 @@ class ContentRouter:
         return {
             **self.plane.snapshot(),
             "table": dict(sorted(self.table.items())),
-            "subscriptions": dict(sorted(self.subscriptions.items())),
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "established": sorted(self._confirmed),
             "settled": self.is_settled(),
         }
 
     def is_settled(self) -> bool:
-        """Whether nothing is open: routes are up to date, everyone has answered since they are,
-        and everyone knows what is wanted here."""
+        """Whether this node is at rest: its routes are up to date, every node has answered a pull
+        on these routes, and every node has its subscriptions."""
         busy = self._advertising or self._waiting or self._behind
         return not busy and self.plane.is_settled()
 
@@ -269,80 +270,80 @@ class ContentRouter:
         if not self.on_reverse_path(neighbour, publication.source):
             out.append(Drop("off the tree", publication))
         elif not self._once.first(publication):
-            out.append(Drop("a repetition", publication))
+            out.append(Drop("a duplicate", publication))
         else:
             self.forward(publication, out)
 
     def on_reverse_path(self, neighbour: str, source: str) -> bool:
-        """Whether what a source sends is to come from this neighbour."""
+        """Whether packets of a source must come from this neighbour: its parent in that tree."""
         return self.plane.routes.hop.get(source) == neighbour
 
     def forward(self, publication: Publication, out: list[Action]) -> None:
         """Deliver here, and send on to the children in the source's tree that want it (F3)."""
-        event = publication.event
-        here = self._matcher.match(event)
-        if here:  # sorted: in which order a matcher finds them is its own affair
-            out.append(Deliver(tuple(sorted(map(str, here))), publication))
+        self.local.deliver(publication, out)
         for child in self.plane.routes.children(publication.source):
-            if self.is_wanted(child, event):
+            if self.is_wanted(child, publication.event):
                 if self.plane.neighbours.is_up(child):
                     out.append(Send(child, publication))
                 else:
                     out.append(Drop("the link is down", publication))
 
     def is_wanted(self, interface: str, event: dict[str, Any]) -> bool:
-        """Whether anyone behind an interface wants an event."""
+        """Whether any node behind an interface wants an event."""
         return wants(self.table.get(interface, NOTHING), event)
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-        """For each link whether an event of this source would take it from here, and why."""
+        """For each link, whether an event of this source would take it from here, and why."""
         found: dict[str, tuple[bool, str]] = {}
-        children = self.plane.routes.children(source)
+        routes = self.plane.routes
         for name in self.plane.neighbours.known:
-            asked = self.table.get(name, NOTHING)
-            shown = asked if len(asked) <= SHOWN else asked[: SHOWN - 1] + "…"
+            wanted = self.table.get(name, NOTHING)
             if not self.plane.neighbours.is_up(name):
                 found[name] = False, "the link is down"
-            elif name not in children:
-                found[name] = False, f"the way from {source} to {name} does not lead by here"
+            elif self.on_reverse_path(name, source):
+                found[name] = False, f"the events of {source} come from there"
+            elif name not in routes.children(source):
+                found[name] = False, f"the path from {source} to {name} does not pass through here"
             elif self.is_wanted(name, event):
-                found[name] = True, f"behind it is wanted: {shown}"
+                found[name] = True, f"nodes behind it want: {shortened(wanted)}"
+            elif wanted == NOTHING:
+                found[name] = False, "no node behind it wants anything"
             else:
-                found[name] = False, f"behind it only this is wanted: {shown}"
+                found[name] = False, f"nodes behind it want only: {shortened(wanted)}"
         return found
 
     # Subscriptions
 
     def _subscribe(self, id: str, predicate: str, now: int, out: list[Action]) -> None:
-        compiled = predicate_of(predicate)
-        self._unsubscribe(id)
-        self.subscriptions[id] = predicate
-        self._matcher.add(id, compiled)
+        self.local.subscribe(id, predicate)
+        self._forget(id)
         self._waiting[id] = predicate
         if not self._advertising:
             self._advertise(now, out)
 
     def _unsubscribe(self, id: str) -> None:
-        """Give up a subscription. Others hear of it when they pull; until then they send more."""
-        if self.subscriptions.pop(id, None) is None:
-            return
-        self._matcher.remove(id)
+        """Give up a subscription. Others notice when they pull, and send too much until then."""
+        if self.local.unsubscribe(id) is not None:
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        """Forget how far the advertising of a subscription has come."""
         for kept in (self._confirmed, self._advertising, self._waiting):
             kept.pop(id, None)
 
     def interest(self) -> str:
-        """What is wanted here."""
-        return join(self.subscriptions.values())
+        """What the subscribers here want."""
+        return join(self.local.subscriptions.values())
 
     # Receiver advertisements
 
     def _advertise(self, now: int, out: list[Action]) -> None:
-        """Advertise what not everyone knows yet, if it adds anything."""
+        """Advertise the subscriptions that not every node has, if they add anything."""
         self._advertising |= self._waiting
         self._waiting.clear()
         self._advertise_at = None
         children = self.plane.routes.children(self.node)
-        # Alone, or with nobody below, there is no need to work out what is new.
+        # Without children there is no need to work out what is new.
         added = self.added(join(self._advertising.values())) if children else NOTHING
         if added == NOTHING:
             self.confirm(now, out)
@@ -355,7 +356,7 @@ class ContentRouter:
         out.extend(Send(child, packet) for child in children)
 
     def confirm(self, now: int, out: list[Action]) -> None:
-        """Everyone knows what was advertised."""
+        """Every node has what was advertised."""
         if self._advertising:
             out.append(Established(tuple(self._advertising)))
         self._confirmed |= self._advertising
@@ -365,13 +366,13 @@ class ContentRouter:
         self._advertise_patience.answered(now)
 
     def added(self, predicate: str) -> str:
-        """The part of a predicate that nodes below do not yet send here: what is worth saying.
+        """The part of a predicate that nodes below do not yet send here: what is worth telling.
 
-        Everyone sends here what this node has asked for and knows to be established. Whoever is
-        below this node in the issuer's tree has its way to the issuer by here, so that what is
-        covered by this node's own interest arrives here, and goes on from here by the table. What
-        another node behind the same interface has asked for is no reason to prune: it may be that
-        from below the ways to the two nodes part.
+        Every node sends here what this node has asked for and knows to be established. The path to
+        the issuer from any node below this one, in the issuer's tree, passes through here. So an
+        event that matches this node's own interest arrives here, and the table sends it on. What
+        another node behind the same interface has asked for is no reason to prune: from a node
+        below, the paths to the two nodes may part.
         """
         return beyond_all(predicate, self._confirmed.values())
 
@@ -380,13 +381,13 @@ class ContentRouter:
         if not self.on_reverse_path(neighbour, issuer):
             out.append(Drop("off the tree", packet))
             return
-        if not self.is_news(packet, self._advertisements):
-            out.append(Drop("old", packet))
-            return
         try:
             predicate_of(packet.predicate)
         except PredicateError:
             out.append(Drop("a bad predicate", packet))
+            return
+        if not self.is_news(packet, self._advertisements):
+            out.append(Drop("old", packet))
             return
         self.widen(neighbour, packet.predicate)
         routes = self.plane.routes
@@ -399,10 +400,10 @@ class ContentRouter:
         self._confirm_passing(issuer, out)
 
     def widen(self, neighbour: str, predicate: str) -> None:
-        """Add a predicate to an interface, and to the replies it may just have been too late for.
+        """Add a predicate to an interface, and to the replies that may come without it.
 
-        A request that is under way may already have passed the issuer without this predicate; its
-        reply must not take away what the advertisement has brought.
+        The issuer may have answered a request before it wanted this; when that reply arrives, it
+        must not remove what the advertisement has added.
         """
         known = self.table.get(neighbour, NOTHING)
         if beyond(predicate, known) != NOTHING:
@@ -414,7 +415,7 @@ class ContentRouter:
             self._pull.found[neighbour].append(predicate)
 
     def is_news(self, packet: Advertisement | Request, seen: dict[str, tuple[int, int]]) -> bool:
-        """Whether this is of the issuer's present life and newer than what has come from it."""
+        """Whether this is of the issuer's present life, and newer than all that came from it."""
         record = self.plane.records.get(packet.issuer)
         if record is None or record.life != packet.life:
             return False
@@ -439,7 +440,7 @@ class ContentRouter:
             self._confirm_passing(receipt.issuer, out)
 
     def _confirm_passing(self, issuer: str, out: list[Action]) -> None:
-        """Tell the one above, if everyone below knows."""
+        """Confirm an advertisement to the neighbour above, once every node below has it."""
         passing = self._passing.get(issuer)
         if passing is not None and not passing.waiting:
             out.append(Send(passing.parent, Receipt(issuer, passing.number)))
@@ -448,7 +449,7 @@ class ContentRouter:
     # Sender requests and update replies
 
     def _start_pull(self, now: int, out: list[Action]) -> None:
-        """Ask everyone what they want."""
+        """Ask all nodes what they want."""
         routes = self.plane.routes
         children = routes.children(self.node)
         for neighbour in [n for n in self.table if n not in children]:
@@ -481,7 +482,7 @@ class ContentRouter:
         return packet.topology == self.plane.routes.digest
 
     def _answer(self, issuer: str, out: list[Action]) -> None:
-        """Reply to a request, if everyone below has."""
+        """Reply to a request, once all nodes below have."""
         pull = self._pulls[issuer]
         if not pull.waiting:
             found = [text for child in pull.children for text in pull.found[child]]
@@ -489,14 +490,14 @@ class ContentRouter:
             del self._pulls[issuer]
 
     def reply(self, found: list[str]) -> str:
-        """What a reply says: what is wanted here and below."""
+        """What a reply says: what this node wants, and those below it."""
         return join((self.interest(), *found))
 
     def _reply(self, neighbour: str, reply: Reply, now: int, out: list[Action]) -> None:
         own = reply.issuer == self.node
         pull = self._pull if own else self._pulls.get(reply.issuer)
         if pull is None or pull.number != reply.number or neighbour not in pull.waiting:
-            out.append(Drop("an answer to no question", reply))
+            out.append(Drop("an answer to no request", reply))
             return
         try:
             predicate_of(reply.predicate)
@@ -519,13 +520,13 @@ class ContentRouter:
         self._behind = False
 
     def replace(self, neighbour: str, found: list[str]) -> None:
-        """Give an interface what was replied from there and advertised meanwhile."""
+        """Set an interface to what was replied from there, and what was advertised meanwhile."""
         self.table[neighbour] = join(found)
 
     # Topology
 
     def _rerouted(self, before: Routes, now: int, out: list[Action]) -> None:
-        """There are new routes: keep every receiver in reach, then ask anew."""
+        """There are new routes: hide no receiver, then ask all nodes anew."""
         self.carry_over(before, self.plane.routes)
         self._passing.clear()
         self._pulls.clear()
@@ -540,7 +541,7 @@ class ContentRouter:
             self._advertise(now, out)
 
     def carry_over(self, before: Routes, after: Routes) -> None:
-        """Where the first hop to a node has changed, widen the new by the old interface."""
+        """Where the first hop to a node has changed, add the old predicate to the new interface."""
         moved = {
             (before.hop[node], hop): None
             for node, hop in after.hop.items()

@@ -1,8 +1,8 @@
 """Dynamic receiver partitioning, DRP: the source lists the receivers, each hop divides them (U5).
 
-A source matches an event against the interests of all nodes and writes those that want it into the
-header, divided by the neighbour that leads to each. A node on the way reads its own part and
-divides it again by its unicast table. Nobody but the source matches; headers grow with receivers.
+A source matches an event against the interests of all nodes, and writes the receivers into the
+header, divided by the neighbour that leads to each. Every node on the path reads its own part and
+divides it again by its unicast table. Only the source matches; headers grow with the receivers.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import NamedTuple
 from tidings.routing.memory import Shape, Size
 from tidings.routing.network import Content, Network, Nodes, Row, members
 
-Partition = dict[int, Nodes]  # H_W: of each neighbour, the receivers that it leads to
+Partition = dict[int, Nodes]  # H_W: for each neighbour, the receivers that it leads to
 
 
 class State(NamedTuple):
-    """What a node keeps: `unicast` by neighbour, and whose interests it holds."""
+    """What a node keeps: a unicast table by neighbour, and the nodes whose interests it holds."""
 
     node: int
     unicast: Row
@@ -45,7 +45,7 @@ def header(node: State, header: Partition) -> Partition:
 
 
 def forward(node: State, header: Partition, event: Content) -> list[int]:
-    """Where a packet goes from here; from the source, which the header lacks, everywhere."""
+    """Where a packet goes from here; from the source, which the header does not name, to all."""
     return list(_divide(node, header[node.node]) if node.node in header else header)
 
 
@@ -56,12 +56,12 @@ def _divide(node: State, receivers: Nodes) -> Partition:
 
 
 def header_bits(header: Partition, id_bits: int) -> int:
-    """How much a packet carries beside the event: neighbours, and the receivers of each."""
+    """The size of what a packet carries beside the event: neighbours, and the receivers of each."""
     return id_bits * sum(1 + nodes.bit_count() for nodes in header.values())
 
 
 def size(node: State) -> Size:
-    """What the state holds: of each node the next hop, of each receiver its interest."""
+    """What the state holds: for each node the next hop, for each receiver its interest."""
     reached = sum(nodes.bit_count() for _, nodes in node.unicast)
     return Size(reached, 0, [1 << receiver for receiver in members(node.interests)])
 

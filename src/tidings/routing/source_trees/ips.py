@@ -1,9 +1,10 @@
 """Improved per-source forwarding, iPS: sources that look the same from here are one (U3).
 
 Two sources are indistinguishable for a node when it has the same children in both their trees, with
-the same nodes below each; it keeps one row for all of them, under the name of one, and a predicate
-that several rows hold only once. Where all that follows cannot tell the source from the node
-itself, the node writes its own name into the header, so that those further on know fewer sources.
+the same nodes below each. The node keeps one row for all such sources, under the name of one, and
+stores a predicate that several rows share once. Where no node further on can tell the source from
+the node itself, the node writes its own name into the header; nodes further on then know fewer
+sources.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ class State(NamedTuple):
 def build(network: Network) -> list[State]:
     """The state of every node.
 
-    Walks every tree as a packet would, so that only headers that can come are provided for.
+    Walks every tree as a packet would, so states cover just the headers that can arrive.
     """
     states = [State(node, {}, {}, set()) for node in range(network.graph.nodes)]
-    classes: list[dict[Row, int]] = [{} for _ in states]  # of each node, rows and who stands for it
+    classes: list[dict[Row, int]] = [{} for _ in states]  # by node and row: who stands for it
     for tree in network.trees:
         headers = {tree.source: tree.source}
         for node in tree.order:
@@ -50,10 +51,10 @@ def build(network: Network) -> list[State]:
 
 
 def _told_apart_no_more(network: Network, node: int, row: Row) -> bool:
-    """Whether what is below the children is what is below them in the node's own tree.
+    """Whether the same nodes are below the children as in the node's own tree.
 
-    If so, whoever is below finds the same rows for the node as for the source. Trees agree with
-    each other (see `overlay.paths`), so that equal sets of nodes hang together in the same way.
+    If so, every node below finds the same rows for this node as for the source: trees agree with
+    each other (see `overlay.paths`), so equal sets of nodes are linked in the same way.
     """
     return all(network.below[node][child] == nodes for child, nodes in row)
 
@@ -76,15 +77,16 @@ def forward(node: State, header: int, event: Content) -> list[int]:
 
 
 def header_bits(header: int, id_bits: int) -> int:
-    """How much a packet carries beside the event."""
+    """The size of what a packet carries beside the event."""
     return id_bits
 
 
 def size(node: State) -> Size:
     """What the state holds.
 
-    Its own id; of each source that another stands for, both; of each row who it stands for, a bit
-    whether to rewrite, and where its predicates are; of each different predicate, its neighbour.
+    Its own id. For each source that another stands for, the ids of both. For each row the source it
+    is for, a bit whether to rewrite the header, and where its predicates are. For each different
+    predicate, its neighbour.
     """
     entries = [entry for row in node.rows.values() for entry in row]
     different = set(entries)

@@ -1,9 +1,10 @@
-"""Per-interface forwarding, PIF: one predicate a link, within the tree of the source (U4).
+"""Per-interface forwarding, PIF: one predicate for each link, within the tree of the source (U4).
 
-A node keeps for each neighbour the disjunction of the interests of all that it reaches through that
-neighbour, whatever the source, and for each source its children in the tree of it. Events go to the
-children whose predicate they satisfy. It is the scheme of the protocol CBCB (F2): correct, on
-shortest paths, but a predicate may hold interests that are served by another way.
+A node keeps, for each neighbour, the disjunction of the interests of all nodes that it reaches
+through that neighbour, whatever the source; and for each source its own children in that source's
+tree. Events go to the children whose predicate they match. It is the scheme of the protocol CBCB
+(F2): correct and on shortest paths, but a predicate may hold interests of nodes that get the event
+by another path, which makes spam.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ def forward(node: State, header: int, event: Content) -> list[int]:
 
 
 def header_bits(header: int, id_bits: int) -> int:
-    """How much a packet carries beside the event."""
+    """The size of what a packet carries beside the event."""
     return id_bits
 
 
 def size(node: State) -> Size:
-    """What the state holds: its own id; a predicate a neighbour; a source and its children."""
+    """What the state holds: its id; a predicate for each neighbour; sources and their children."""
     children = sum(1 + len(found) for found in node.children.values())
     return Size(1 + len(node.links) + children, 0, [nodes for _, nodes in node.links])
 
@@ -69,8 +70,8 @@ def size(node: State) -> Size:
 def formula(shape: Shape, advantage: float) -> float:
     """Section 3.3: n · (s D log n + r M_p), D the largest degree.
 
-    The paper's total has a second factor n before r M_p. It does not follow from what the section
-    says of one node, O(r M_p) for F*_u, and is left out here.
+    The paper's total has a second factor n before r M_p. That does not follow from what the section
+    says of one node, O(r M_p) for F*_u, so the formula here is without it.
     """
     children = shape.senders * shape.degree * shape.id_bits
     return shape.nodes * (children + shape.receivers * shape.interest_bits * advantage)

@@ -2,7 +2,7 @@
 
 For each source v a node keeps the links by which it passes v's events on, each with the disjunction
 of the interests below it in the shortest-path tree of v. The header names the source. Events travel
-on shortest paths, to nobody in vain, at the price of state that grows with the number of sources.
+on shortest paths and never as spam; the price is state that grows with the number of sources.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def forward(node: State, header: int, event: Content) -> list[int]:
 
 
 def header_bits(header: int, id_bits: int) -> int:
-    """How much a packet carries beside the event."""
+    """The size of what a packet carries beside the event."""
     return id_bits
 
 
 def size(node: State) -> Size:
-    """What the state holds: its own id; for each row the source, and a neighbour a predicate."""
+    """What the state holds: its id; for each row the source; for each predicate its neighbour."""
     predicates = [nodes for row in node.rows.values() for _, nodes in row]
     return Size(1 + len(node.rows) + len(predicates), 0, predicates)
 

@@ -1,0 +1,62 @@
+"""The users of one node: their subscriptions, what they get, and the numbers of their events.
+
+All protocols hold the subscriptions of a node, match events against them, and number its events in
+the same way. They differ in what they tell their neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidings.matching.contract import Matcher
+from tidings.routing.packets import Publication
+from tidings.routing.planes.interests import predicate_of
+from tidings.routing.protocol import Action, Deliver
+
+
+class Local:
+    """The subscriptions of a node, compiled, and the count of its events.
+
+    >>> from tidings.matching.scan import Scan
+    >>> local, out = Local("a", 1, Scan), []
+    >>> local.subscribe("ada", "severity > 2")
+    >>> local.deliver(local.publish({"severity": 3}), out)
+    >>> out[0].subscriptions
+    ('ada',)
+    """
+
+    __slots__ = ("_matcher", "_published", "life", "node", "subscriptions")
+
+    def __init__(self, node: str, life: int, matcher: Callable[[], Matcher]) -> None:
+        self.node = node
+        self.life = life
+        self.subscriptions: dict[str, str] = {}  # predicate by id
+        self._matcher = matcher()
+        self._published = 0
+
+    def subscribe(self, id: str, predicate: str) -> str | None:
+        """Hold a subscription; returns the predicate that it replaces."""
+        compiled = predicate_of(predicate)  # refused before anything has changed
+        before = self.unsubscribe(id)
+        self.subscriptions[id] = predicate
+        self._matcher.add(id, compiled)
+        return before
+
+    def unsubscribe(self, id: str) -> str | None:
+        """Give a subscription up; returns its predicate, None if there is no such subscription."""
+        before = self.subscriptions.pop(id, None)
+        if before is not None:
+            self._matcher.remove(id)
+        return before
+
+    def publish(self, event: dict[str, Any]) -> Publication:
+        """The packet of an event that is published here, with the next number."""
+        self._published += 1
+        return Publication(self.node, self.life, self._published, event)
+
+    def deliver(self, publication: Publication, out: list[Action]) -> None:
+        """Hand an event to the subscriptions here that match it, if any does."""
+        here = self._matcher.match(publication.event)
+        if here:  # sorted, because matchers find them in different orders
+            out.append(Deliver(tuple(sorted(map(str, here))), publication))
