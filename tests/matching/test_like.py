@@ -218,11 +218,11 @@ def test_each_residual_is_asked_once_and_only_for_what_is_not_found() -> None:
     assert asked == []
 
 
-@pytest.mark.parametrize("marks", [1, 9, segment_module.MARKS])
+@pytest.mark.parametrize("flags", [1, 9, segment_module.FLAGS])
 def test_a_batch_asks_as_little_and_stays_in_the_order_of_rows(
-    monkeypatch: pytest.MonkeyPatch, marks: int
+    monkeypatch: pytest.MonkeyPatch, flags: int
 ) -> None:
-    monkeypatch.setattr(segment_module, "MARKS", marks)
+    monkeypatch.setattr(segment_module, "FLAGS", flags)
     segment, asked = asked_segment()
     rows = [("aa", "b"), ("ba", "b"), (None, "b"), ("ab", None), ("bb", "b"), ("aa", "c"), ("", "")]
     batch = pa.table({"x": [x for x, _ in rows], "y": [y for _, y in rows]})

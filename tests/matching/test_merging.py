@@ -40,10 +40,10 @@ def grow(
     segment: Segment, removed: set[int], more: dict[Id, Predicate], recent: bool = False
 ) -> Segment:
     """The segment without what has these numbers, and with more, as they are or as recent ones."""
-    marks = segment.removed.copy()
-    marks[[number for number in removed if number < marks.size]] = True
+    flags = segment.removed.copy()
+    flags[[number for number in removed if number < flags.size]] = True
     if not recent:
-        return segment.grown(marks, more)
+        return segment.grown(flags, more)
     assert segment.coordinates is not None
     held = RecentIndex()
     for id, predicate in more.items():
@@ -53,7 +53,7 @@ def grow(
         held = held.larger()
     numbers = [held.numbers[id] for id in more]
     slots = segment.coordinates.slots.copy()
-    return segment.joined(marks, list(more), rank_recent(held, numbers, list(more.values()), slots))
+    return segment.joined(flags, list(more), rank_recent(held, numbers, list(more.values()), slots))
 
 
 @pytest.mark.parametrize("recent", [False, True])

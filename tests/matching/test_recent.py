@@ -15,7 +15,7 @@ from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
 from tidings.matching import recent as recent_module
-from tidings.matching import recent_kernels as fk
+from tidings.matching import recent_kernels as rk
 from tidings.matching import table as table_module
 from tidings.matching.contract import Id
 from tidings.matching.recent import RecentIndex
@@ -331,7 +331,7 @@ def test_removing_leaves_room_and_no_trace() -> None:
         table.add(n, f"a{n % 1000} > {n} and b prefix 'p{n}'")
         if n >= 10:
             table.remove(n - 10)
-        sizes.add(table._parts.recent.context[fk.HELD_RECORDS + 1])
+        sizes.add(table._parts.recent.context[rk.HELD_RECORDS + 1])
     assert len(table) == len(table._parts.recent) == 10
     assert max(sizes) < 400_000
     assert sorted(table.match({f"a{n}": 1e9 for n in range(1000)} | {"b": "p19995"})) == [19_995]

@@ -270,9 +270,9 @@ def test_a_list_made_during_a_removal_loses_nothing_else() -> None:
     assert number is not None
     which, place = segment._exact_at(number)
     segment.removed[number] = True
-    segment._settle(which)
+    segment._make_list(which)
     segment.changed[which] += 1
-    segment._unsettle(which, place)
+    segment._take_from_list(which, place)
     ids, removed = segment._exact[which]
     assert sorted(ids) == [n for n in range(100) if n != 40]
     assert removed == [place]

@@ -37,10 +37,10 @@ from tidings.matching.kernels import (
     locate_bound,
     locate_number,
     prefetch,
+    reverse_text,
     same_bytes,
     split_integer,
     trailing_zeros,
-    turn_round,
 )
 
 FAR: Final = 4_096  # constants from which a search among them waits for memory
@@ -95,16 +95,16 @@ def enter_texts(slot, whole, texts, data, codes, begins, ends, shift, entries):
 
 
 @njit(cache=True, nogil=True)
-def enter_turned(slot, whole, texts, data, codes, begins, ends, entries):
-    """Entries of the same texts turned round: only their place among bounds is ever asked for."""
+def enter_reversed(slot, whole, texts, data, codes, begins, ends, entries):
+    """Entries of the same texts reversed: only their place among bounds is ever asked for."""
     longest = 0
     for i in range(begins.size):
         longest = max(longest, ends[i] - begins[i])
-    turned = np.empty(longest, np.uint8)
+    backwards = np.empty(longest, np.uint8)
     bounds = np.empty(begins.size, np.int32)
     for i in range(begins.size):
-        turn_round(data, begins[i], ends[i], turned, 0)
-        bounds[i] = locate_bound(slot, whole, texts, turned, 0, ends[i] - begins[i])
+        reverse_text(data, begins[i], ends[i], backwards, 0)
+        bounds[i] = locate_bound(slot, whole, texts, backwards, 0, ends[i] - begins[i])
     for i in range(codes.size):
         entries[i, :] = 0
         entries[i, SLOT] = slot

@@ -182,7 +182,7 @@ class _Columns:
     def __init__(self, plan: Plan, count: int) -> None:
         self.plan = plan
         self.count = count
-        self.turned = k.section(plan.whole, k.SLOT_TURNED)
+        self.reversed_slots = k.section(plan.whole, k.SLOT_REVERSED)
         self.scalars: list[Part] = []  # of slots without texts
         self.texts: list[Part] = []
         self.reversed: list[Part] = []
@@ -190,7 +190,7 @@ class _Columns:
         self.size = 0
 
     def take(self, leaves: list[Leaf], slot: int) -> None:
-        """Make entries of a slot from the values of leaves, and of them turned round if asked."""
+        """Make entries of a slot from the values of leaves, and of them reversed if asked."""
         scalars: list[Part] = []
         texts: list[Part] = []
         for leaf in leaves:
@@ -233,12 +233,14 @@ class _Columns:
 
     def _place(self, value: int, slot: int) -> int:
         """The place of an integer, however large."""
-        near = float(value)
-        return int(k.locate_number(slot, self.plan.whole, self.plan.highs, near, value - int(near)))
+        nearest = float(value)
+        return int(
+            k.locate_number(slot, self.plan.whole, self.plan.highs, nearest, value - int(nearest))
+        )
 
     def _entered(self, leaf: Leaf, slot: int) -> Part:
-        """Texts, which are turned round too if a slot asks for that."""
-        rows, plan, turned = leaf.rows, self.plan, int(self.turned[slot])
+        """Texts, which are reversed too if a slot asks for that."""
+        rows, plan, reversed_slot = leaf.rows, self.plan, int(self.reversed_slots[slot])
         if pa.types.is_dictionary(leaf.values.type):
             rows, codes, dictionary = _coded(leaf)
             offsets, first, data = _bytes_of(dictionary)
@@ -254,9 +256,11 @@ class _Columns:
         self.size += data.size
         if self.size > np.iinfo(np.int32).max:
             raise EventError("more than 2 GiB of text; use smaller batches")
-        if turned >= 0:
+        if reversed_slot >= 0:
             others = np.empty((rows.size, k.WIDTH), np.int32)
-            ck.enter_turned(turned, plan.whole, plan.texts, data, codes, begins, ends, others)
+            ck.enter_reversed(
+                reversed_slot, plan.whole, plan.texts, data, codes, begins, ends, others
+            )
             self.reversed.append((rows, others))
         return rows, entries
 

@@ -30,7 +30,7 @@ intrinsic: Any = extending.intrinsic
     TEXT_TABLE, TEXT_FIRST, TEXT_PLACE,
     NUMBER_BEGIN, NUMBER_LOW, NUMBER_PLACE,
     BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, SAMPLE_BEGIN, SAMPLE_KEY, PREFIX_LIST, PREFIX_PARENT,
-    SLOT_TURNED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
+    SLOT_REVERSED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
     ORDERED_BEGIN, ORDERED,
     EXACT_BEGIN, EXACT_KEY, EXACT_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
@@ -69,7 +69,7 @@ LONGEST_LIKE: Final = 64
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
-NEAR: Final = 64  # texts whose places in a hash table are computed together
+HASHED_AHEAD: Final = 64  # texts whose places in a hash table are computed together
 STEPS: Final = 3  # in which that is done
 FEW: Final = 1_024  # subscriptions, for which it is not: they are soon found, or need little memory
 AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
@@ -316,14 +316,14 @@ def number_texts(slots, begins, data, table, number, first):
     """
     mask = table.size - 1
     count = 0
-    near = np.empty(NEAR, np.int64)
-    for start in range(0, slots.size, NEAR):
-        end = min(start + NEAR, slots.size)
+    hashed = np.empty(HASHED_AHEAD, np.int64)
+    for start in range(0, slots.size, HASHED_AHEAD):
+        end = min(start + HASHED_AHEAD, slots.size)
         for i in range(start, end):
-            near[i - start] = hash_bytes(data, begins[i], begins[i + 1], slots[i]) & mask
-            prefetch(table, near[i - start])
+            hashed[i - start] = hash_bytes(data, begins[i], begins[i + 1], slots[i]) & mask
+            prefetch(table, hashed[i - start])
         for i in range(start, end):
-            at = near[i - start]
+            at = hashed[i - start]
             known = np.int64(table[at])
             while known >= 0 and not (
                 slots[first[known]] == slots[i]
@@ -441,7 +441,7 @@ def locate_bound(slot, whole, texts, data, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def turn_round(data, begin, end, out, at):
+def reverse_text(data, begin, end, out, at):
     """Write a text behind another place with its characters in the other order."""
     while end > begin:
         start = end - 1
@@ -1017,7 +1017,7 @@ def scan_block(bits, runs, size, events, numbers):
 
 
 @njit(cache=True, nogil=True)
-def bring_near(at, end, whole, entries, step):
+def prefetch_lists(at, end, whole, entries, step):
     """Have brought near what `probe` will read, step by step: each needs what the last one read."""
     records = whole[2 * RECORDS]
     numbered = whole[2 * NUMBER_PLACE] < whole[2 * NUMBER_PLACE + 1]
@@ -1028,7 +1028,7 @@ def bring_near(at, end, whole, entries, step):
             which = TEXT_LOW_LIST
             number = entries[at + TEXT_NUMBER]
             if number >= 0:
-                bring_place(whole, whole[2 * TEXT_PLACE] + 2 * number + 1, records, step)
+                prefetch_place(whole, whole[2 * TEXT_PLACE] + 2 * number + 1, records, step)
             bound = entries[at + BOUND]
             if bound >= 0:
                 inner = whole[2 * BOUND_INNER] + 2 * item(whole, BOUND_BEGIN, slot) + slot + bound
@@ -1043,7 +1043,7 @@ def bring_near(at, end, whole, entries, step):
                         prefetch(whole, np.int64(whole[2 * LIST_BEGIN] + whole[place]))
         elif entries[at + KIND] != BOOLEAN and entries[at + NUMBER] & 1 and numbered:
             constant = item(whole, NUMBER_BEGIN, slot) + (entries[at + NUMBER] >> 1)
-            bring_place(whole, whole[2 * NUMBER_PLACE] + constant, records, step)
+            prefetch_place(whole, whole[2 * NUMBER_PLACE] + constant, records, step)
         ordered = whole[2 * ORDERED_BEGIN] + 4 * slot + which
         exact = whole[2 * EXACT_BEGIN] + 4 * slot + which
         if step == 0:
@@ -1061,7 +1061,7 @@ def bring_near(at, end, whole, entries, step):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def bring_place(whole, place, records, step):
+def prefetch_place(whole, place, records, step):
     """Have brought near a place of records, or then the records."""
     if step == 0:
         prefetch(whole, np.int64(place))
@@ -1357,16 +1357,16 @@ def read_event(whole, highs, texts, data, entries):
             at, put = read_value(at, slot, whole, highs, texts, data, entries, put)
     locate_all(whole, texts, data, entries, put)
     for at in range(0, put, WIDTH):
-        slot = item(whole, SLOT_TURNED, entries[at + SLOT])
+        slot = item(whole, SLOT_REVERSED, entries[at + SLOT])
         if slot >= 0 and entries[at + KIND] == TEXT:
             begin = entries[at + BEGIN]
             end = entries[at + END]
-            turned = np.empty(end - begin, np.uint8)
-            turn_round(data, begin, end, turned, 0)
+            backwards = np.empty(end - begin, np.uint8)
+            reverse_text(data, begin, end, backwards, 0)
             entries[put + SLOT] = slot
             entries[put + KIND] = TEXT
             entries[put + TEXT_NUMBER] = -1
-            entries[put + BOUND] = locate_bound(slot, whole, texts, turned, 0, turned.size)
+            entries[put + BOUND] = locate_bound(slot, whole, texts, backwards, 0, backwards.size)
             put += WIDTH
     return put
 
@@ -1561,7 +1561,7 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
         for step in range(STEPS if limit > FEW else 0):
             later = row + AHEAD * (STEPS - step)
             if later < last:
-                bring_near(begins[later], begins[later + 1], whole, entries, step)
+                prefetch_lists(begins[later], begins[later + 1], whole, entries, step)
         if work[0] == LAST_EVENT:
             work[:scratch] = 0
         here, more, span_count = probe(

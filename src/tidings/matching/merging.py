@@ -15,7 +15,7 @@ import numpy as np
 from tidings.matching import merging_kernels as mk
 from tidings.matching.constants import Constants, Patterns, fixed
 from tidings.matching.merging_kernels import Packed
-from tidings.matching.ranking import Flat, Ranked, Slots, rank
+from tidings.matching.ranking import FlatFilters, Ranked, Slots, rank
 
 if TYPE_CHECKING:
     from tidings.language.expression import Expression
@@ -51,7 +51,7 @@ class Coordinates(NamedTuple):
         cls, predicates: list[Predicate], slots: Slots, statistics: Statistics | None = None
     ) -> Coordinates:
         """The filters of predicates, each owned by its place; slots that are new are added."""
-        flat = Flat.of(predicates)
+        flat = FlatFilters.of(predicates)
         return cls.of(rank(flat.filters, flat.residuals, statistics, slots), flat.owners)
 
     @classmethod

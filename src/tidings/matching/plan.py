@@ -79,8 +79,8 @@ def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
     """The plan of ranked filters, each owned by the subscription of that number."""
     slots = ranked.slots
     names = pa.array(list(slots.numbers), pa.large_string())
-    turned = np.full(len(slots), -1, Whole)
-    turned[list(slots.turned)] = list(slots.turned.values())
+    reversed_slots = np.full(len(slots), -1, Whole)
+    reversed_slots[list(slots.reversed)] = list(slots.reversed.values())
     numbers, equal, bounds = (fixed(part) for part in ranked.constants)
     lists = file_filters(
         ranked.tests, ranked.filters, len(slots), numbers, equal, bounds,
@@ -89,7 +89,7 @@ def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
     )  # fmt: skip
     laid = pk.lay_out(
         ranked.tests, lists, owners, subscriptions, fixed(Texts.of(names, np.zeros(len(slots)), 1)),
-        turned, numbers, equal, bounds, fixed(ranked.patterns.texts()), ranked.members,
+        reversed_slots, numbers, equal, bounds, fixed(ranked.patterns.texts()), ranked.members,
         ranked.asking, ranked.asked,
     )  # fmt: skip
     if not laid.whole.size:

@@ -48,7 +48,7 @@ BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS = range(7, 11)
 PATHS: Final = 11
 
 # Derived attributes, and the mark that their names carry behind a NUL. Texts are folded in Python
-# and turned round by the kernels.
+# and reversed by the kernels.
 PLAIN, FOLDED, REVERSED, FOLDED_REVERSED = range(4)
 _DERIVE: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: text,
@@ -96,7 +96,7 @@ class Slots:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.folded: dict[str, str] = {}  # attribute: the name that its folded values go under
-        self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
+        self.reversed: dict[int, int] = {}  # slot: that of the same texts reversed
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -110,14 +110,14 @@ class Slots:
                 self.folded[name] = own
             elif transform != PLAIN:
                 straight = FOLDED if transform == FOLDED_REVERSED else PLAIN
-                self.turned[self.of(name, straight)] = self.numbers[own]
+                self.reversed[self.of(name, straight)] = self.numbers[own]
         return self.numbers[own]
 
     def copy(self) -> Slots:
         """The same, to which others can be added."""
         other = Slots()
         other.numbers, other.folded = dict(self.numbers), dict(self.folded)
-        other.turned = dict(self.turned)
+        other.reversed = dict(self.reversed)
         return other
 
 
@@ -521,7 +521,7 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
     return [made[text] for text in operands]
 
 
-class Flat(NamedTuple):
+class FlatFilters(NamedTuple):
     """The filters of predicates, or what these need at least, and then what to ask besides."""
 
     filters: list[Sequence[Any]]
@@ -529,7 +529,7 @@ class Flat(NamedTuple):
     residuals: dict[int, Expression]
 
     @classmethod
-    def of(cls, predicates: list[Predicate]) -> Flat:
+    def of(cls, predicates: list[Predicate]) -> FlatFilters:
         """Of these, in their order."""
         residuals: dict[int, Expression] = {}
         filters: list[Sequence[Any]]

@@ -1058,9 +1058,10 @@ def put_down(context, data, at, residuals):
 def hold(context, data, residuals, instead, removed):
     """Add a subscription by its filters in MessagePack; whether there was room.
 
-    Each filter has a residual that is left to Python, or -1. What the subscription stands for goes
-    at the same moment: the one here with the number `instead`, if that is not below zero, and the
-    one elsewhere of which the marks are at the addresses `removed` (see `Segment.marks`).
+    Each filter has a residual that is left to Python, or -1. The subscriptions that this one
+    replaces are removed at the same moment: the one here with the number `instead`, unless that is
+    below zero, and the one in a segment whose tombstone lies at the addresses `removed` (see
+    `Segment.tombstone_addresses`).
     """
     _, filters, _ = head(data, 0)
     if not has_room(context, len(data), filters):

@@ -580,7 +580,7 @@ def visit_blocks(block, context, entries, data, epoch, out, found, asks):
     while block >= 0:
         following = blocks[block + BLOCK_NEXT]
         if following >= 0:
-            bring_rows(following, slots, blocks)
+            prefetch_rows(following, slots, blocks)
         if block_left(block, slots, blocks, used):
             for part in range(BLOCK_WORDS):
                 word = used[USED_LEFT + part]
@@ -604,7 +604,7 @@ def blocks_met(slots, slot):
 
 
 @njit(cache=True)
-def bring_rows(block, slots, blocks):
+def prefetch_rows(block, slots, blocks):
     """Have the rows of a block brought near that the cells of the event choose."""
     rows = block_rows(blocks, block)
     for at in range(block + BLOCK_HEAD, block + BLOCK_HEAD + blocks[block + BLOCK_SLOTS]):
@@ -739,7 +739,7 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
 
 
 @njit(cache=True)
-def visit_singles(slot, context, entries, data, epoch, out, found, asks):
+def visit_single_filters(slot, context, entries, data, epoch, out, found, asks):
     """Go through the single filters of a slot: the key of the value tells nearly always."""
     slots = longs_at(context, HELD_SLOTS)
     lists = longs_at(context, HELD_LISTS)
@@ -921,9 +921,11 @@ def match_recent(combined, data):
         if at + RAW_WIDTH < last:
             following = blocks_met(slots, entries[at + RAW_WIDTH])
             if following >= 0:
-                bring_rows(following, slots, blocks)
+                prefetch_rows(following, slots, blocks)
         if paths & BY_SINGLE and at == slots[base + SLOT_ENTRY]:
-            found, asks = visit_singles(slot, context, entries, data, epoch, out, found, asks)
+            found, asks = visit_single_filters(
+                slot, context, entries, data, epoch, out, found, asks
+            )
         if paths & BY_QUARTER and at == slots[base + SLOT_ENTRY]:
             met = quarter_of(slots[base + SLOT_CELL])
             for quarter in range(4):

@@ -1,6 +1,6 @@
 """A segment: subscriptions compiled once, and asked about events, one or many.
 
-Only the marks of removed subscriptions change after it is made. Of lists of subscriptions that need
+Only the flags of removed subscriptions change after it is made. Of lists of subscriptions that need
 no further test the ids are kept as Python has them, so that an event takes a part of such a list as
 it is; a list is made anew when something in it was removed. Events go to the kernels in
 MessagePack, which is the quickest way from a dictionary of Python's to bytes; batches go as Arrow
@@ -28,7 +28,7 @@ from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.merging import Coordinates, merge
 from tidings.matching.plan import Plan, compile_plan, lay_out
-from tidings.matching.ranking import Flat, rank
+from tidings.matching.ranking import FlatFilters, rank
 from tidings.matching.residuals import Check, Residuals
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ EXACT_HELD: Final = 1 << 18  # ids of exact filters kept as Python's objects, at
 FEW_IDS: Final = 120  # whose array takes less than a kilobyte
 SPARSE: Final = 4  # times as many as there are subscriptions: how large integers may be as numbers
 LEAST_SPARSE: Final = 1_024
-MARKS: Final = 1 << 22  # of what is found, at a time, to leave out residuals about it
+FLAGS: Final = 1 << 22  # of what is found, at a time, to leave out residuals about it
 MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
 
 
@@ -75,7 +75,7 @@ class Segment:
         self._objects: Array | None = None  # the ids, made with the first match that needs them
         self._numbers: dict[Id, int] | None = None
         self.residuals = Residuals(plan.residuals)
-        self._local = _Local()
+        self._local = _LocalArrays()
         self._match = k.match_long_event if plan.cells else k.match_event
         # Lists of exact filters, if not too many: how often each changed, and all together, and
         # at which change it was made. Made with the first match; one more is for none of them.
@@ -87,7 +87,7 @@ class Segment:
         self.made = np.full(lists, -1, np.int64)
         self._made = self.made.data
         self._exact = [Exact([], [])] * lists
-        self._settling = threading.Lock()
+        self._list_lock = threading.Lock()
         # Of each subscription the list and the place there, made with the first removal.
         self._exact_places: tuple[memoryview, memoryview] | None = None
         self._id_arrays: dict[bool, pa.Array] = {}
@@ -102,7 +102,7 @@ class Segment:
         statistics: Statistics | None = None,
     ) -> Segment:
         """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
-        flat = Flat.of(list(subscriptions.values()))
+        flat = FlatFilters.of(list(subscriptions.values()))
         plan = compile_plan(*flat, len(subscriptions), absorb, statistics)
         return cls(list(subscriptions), plan)
 
@@ -115,7 +115,7 @@ class Segment:
         nothing = Coordinates.of(rank([], {}), none)
         # So that the kernels are compiled now, and not when others wait for the GIL.
         merge(nothing, none.astype(bool), nothing)
-        flat = Flat.of(list(subscriptions.values()))
+        flat = FlatFilters.of(list(subscriptions.values()))
         ranked = rank(flat.filters, flat.residuals, statistics)
         ids, taken, left = cls([], lay_out(rank([], {}), none, 0))._numbered(
             none.astype(bool), list(subscriptions)
@@ -240,7 +240,7 @@ class Segment:
         changes[-1] += 1
         self.removals += 1
         if place >= 0:
-            self._unsettle(which, place)
+            self._take_from_list(which, place)
         return True
 
     def remove_all(self, removed: Array) -> None:
@@ -256,10 +256,10 @@ class Segment:
         bits = np.packbits(self.removed, bitorder="little")
         self.removed_bits[: bits.size] = bits
 
-    def marks(self, number: int) -> Array:
+    def tombstone_addresses(self, number: int) -> Array:
         """Where to mark a subscription as removed: bytes and the bits to set, and two counts.
 
-        Whoever does it has to `unsettle` it then.
+        Whoever does it has to `count_removal` it then.
         """
         bits, changed = self.removed_bits, self.changed
         of_list = changed.ctypes.data + 8 * self._exact_at(number)[0]
@@ -273,16 +273,16 @@ class Segment:
             ]
         )
 
-    def unsettle(self, number: int) -> None:
+    def count_removal(self, number: int) -> None:
         """Count a subscription that was marked as removed, and take it from its list."""
         self.removals += 1
         which, place = self._exact_at(number)
         if place >= 0:
-            self._unsettle(which, place)
+            self._take_from_list(which, place)
 
-    def _unsettle(self, which: int, place: int) -> None:
+    def _take_from_list(self, which: int, place: int) -> None:
         """Take what was at a place from a list, unless that has to be made anew in any case."""
-        with self._settling:
+        with self._list_lock:
             if self._made[which] == self._changes[which] - 1:
                 ids, removed = self._exact[which]
                 before = bisect_left(removed, place)
@@ -388,7 +388,7 @@ class Segment:
             exact = self._exact
             spans = iter(held.spans[: 2 * span_count].tolist())
             for number, count in zip(spans, spans, strict=True):
-                kept, removed = exact[number] if number >= 0 else self._settle(-1 - number)
+                kept, removed = exact[number] if number >= 0 else self._make_list(-1 - number)
                 if removed:
                     count -= bisect_left(removed, count)
                 ids += kept[:count]
@@ -397,9 +397,9 @@ class Segment:
         """Whether nothing was removed since the kernel began."""
         return bool(self._changes[-1] == held.view[k.VERSION])
 
-    def _settle(self, number: int) -> Exact:
+    def _make_list(self, number: int) -> Exact:
         """Make a list of exact filters as it is now."""
-        with self._settling:
+        with self._list_lock:
             version = self.changed[number]
             begin, end = self._exact_begins[number : number + 2]
             owners = k.section(self.plan.whole, k.EXACT_OWNER)[begin:end]
@@ -587,17 +587,17 @@ def _among(asked: Array, rows: Array, numbers: Array, count: int) -> Array:
 
     Both are in the order of rows, of which some are looked at together; `count` subscriptions.
     """
-    together = max(MARKS // count, 1)
-    marks = np.zeros(together * count, bool)
+    together = max(FLAGS // count, 1)
+    flags = np.zeros(together * count, bool)
     known = np.zeros(len(asked), bool)
     starts = np.arange(int(asked[0, 0]), int(asked[-1, 0]) + together + 1, together)
     ends = zip(np.searchsorted(asked[:, 0], starts), np.searchsorted(rows, starts), strict=True)
     for start, ((a, f), (b, g)) in zip(starts[:-1], pairwise(ends), strict=True):
         if a < b and f < g:
             found = (rows[f:g] - start) * count + numbers[f:g]
-            marks[found] = True
-            known[a:b] = marks[(asked[a:b, 0] - start) * count + asked[a:b, 1]]
-            marks[found] = False
+            flags[found] = True
+            known[a:b] = flags[(asked[a:b, 0] - start) * count + asked[a:b, 1]]
+            flags[found] = False
     return known
 
 
@@ -607,7 +607,7 @@ def tally(pairs: Iterable[Pairs], totals: Array) -> None:
         totals += np.bincount(numbers, minlength=totals.size)
 
 
-class _Local(threading.local):
+class _LocalArrays(threading.local):
     """The arrays of each thread."""
 
     def __init__(self) -> None:

@@ -246,11 +246,11 @@ def _described(counter: Counter[Any], total: int) -> Values:
     ends = list(accumulate(number for _, number in rest))
     others: tuple[Scalar, ...] = ()
     if rest:
-        marks = ((2 * i + 1) * ends[-1] / (2 * OTHERS) for i in range(min(OTHERS, ends[-1])))
+        points = ((2 * i + 1) * ends[-1] / (2 * OTHERS) for i in range(min(OTHERS, ends[-1])))
         if ends[-1] <= OTHERS:
             others = tuple(value for value, number in rest for _ in range(number))
         else:
-            others = tuple(rest[bisect_right(ends, mark)][0] for mark in marks)
+            others = tuple(rest[bisect_right(ends, point)][0] for point in points)
     once = sum(number == 1 for number in counter.values())
     twice = sum(number == 2 for number in counter.values())
     unseen = once * (once - 1) / (2 * (twice + 1))  # Chao's estimate

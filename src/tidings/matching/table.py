@@ -21,7 +21,7 @@ from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
 from tidings.matching import kernels as k
-from tidings.matching import recent_search_kernels as fs
+from tidings.matching import recent_search_kernels as rs
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
 from tidings.matching.ranking import Slots
@@ -108,7 +108,7 @@ class Table:
         self._parts = Parts((), RecentIndex())
         if given:
             self._parts = Parts.of(self._all(), self._nothing_recent())
-        self._local = _Local()
+        self._local = _LocalReader()
 
     # Subscriptions
 
@@ -156,8 +156,8 @@ class Table:
             for segment in self._parts.segments:
                 number = segment.number_of(id)
                 if number is not None:
-                    self._add(id, compiled, segment.marks(number))
-                    segment.unsettle(number)
+                    self._add(id, compiled, segment.tombstone_addresses(number))
+                    segment.count_removal(number)
                     return
             self._add(id, compiled, NOTHING)
 
@@ -167,9 +167,9 @@ class Table:
             while not self._parts.recent.file():
                 self._parts = self._parts._replace(recent=self._parts.recent.larger())
 
-    def _add(self, id: Id, predicate: Predicate, marks: Array) -> None:
+    def _add(self, id: Id, predicate: Predicate, tombstone: Array) -> None:
         """Make a subscription recent, and what it stands for go, at the same moment."""
-        while not self._parts.recent.add(id, predicate, marks):
+        while not self._parts.recent.add(id, predicate, tombstone):
             self._parts = self._parts._replace(recent=self._parts.recent.larger(predicate))
         self._compile_if_due()
 
@@ -348,8 +348,8 @@ class Table:
             newer = rank_recent(recent, numbers, predicates, slots, self._statistics)
             return segments[0].joined(removed[0], list(frozen), newer)
         held = dict(zip(frozen, predicates, strict=True))
-        for segment, marks in zip(segments, removed, strict=True):
-            for id, is_removed in zip(segment.ids, marks.tolist(), strict=True):
+        for segment, flags in zip(segments, removed, strict=True):
+            for id, is_removed in zip(segment.ids, flags.tolist(), strict=True):
                 predicate = None if is_removed else self._predicates.get(id)
                 if predicate is not None:  # or it was removed just now
                     held.setdefault(id, predicate)
@@ -441,13 +441,13 @@ class _Reader:
             self._make_room(len(data))
         if self.asking:
             return self._asked(event, data)
-        count = fs.match_combined(self.combined, data)
+        count = rs.match_combined(self.combined, data)
         if count == 0:
             return []
         if count < 0:
             return self._again(count, event)
         ids: list[Id] = []
-        gathered = self.view[fs.COMBINED_GATHERED]
+        gathered = self.view[rs.COMBINED_GATHERED]
         if gathered >= 0:
             ids = self.ids[:gathered].tolist()
             for segment, arrays in self.held:
@@ -463,7 +463,7 @@ class _Reader:
                 if arrays.view[k.SPAN_COUNT] and not segment.is_as_found(arrays):
                     return self._anew(event)
                 ids = ids + more if ids else more
-        recent, asks = self.view[fs.COMBINED_FOUND], self.view[fs.COMBINED_ASKS]
+        recent, asks = self.view[rs.COMBINED_FOUND], self.view[rs.COMBINED_ASKS]
         if recent or asks:
             ids += self.recent.found(recent, asks, event, self.found)
         return ids
@@ -486,10 +486,10 @@ class _Reader:
         ids: list[Id] = []
         for segment in self.segments:
             ids += segment.match(event, known=known)
-        count = fs.match_combined(self.alone, data)
+        count = rs.match_combined(self.alone, data)
         if count < 0:
             return self._again(count, event)
-        recent, asks = self.alone[fs.COMBINED_FOUND : fs.COMBINED_ASKS + 1].tolist()
+        recent, asks = self.alone[rs.COMBINED_FOUND : rs.COMBINED_ASKS + 1].tolist()
         if recent or asks:
             # An id that went and came again meanwhile would be found twice, so what came meanwhile
             # is left out; unless something was replaced, which may be found twice but not missed.
@@ -504,7 +504,7 @@ class _Reader:
 
     def _again(self, why: int, event: dict[str, Any]) -> list[Id]:
         """Match once more: what was not flat, or with room for more answers."""
-        if why != fs.NO_ROOM_OUT:
+        if why != rs.NO_ROOM_OUT:
             return self.match(Event(event))
         self.found = np.zeros(2 * self.found.size, np.int64)
         self._make_room(self.size)
@@ -513,41 +513,41 @@ class _Reader:
     def _make_room(self, size: int) -> None:
         """Have arrays for an event of so many bytes."""
         self.size = size
-        entries = (fs.RAW_WIDTH + fs.FIELD_WIDTH // 2) * size + fs.PENDING_ROOM
+        entries = (rs.RAW_WIDTH + rs.FIELD_WIDTH // 2) * size + rs.PENDING_ROOM
         self.entries = np.zeros(entries, np.int64)
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
-        combined = np.zeros(fs.COMBINED_PLAN + fs.COMBINED_STEP * len(self.held), np.int64)
-        combined[fs.COMBINED_RECENT] = self.recent.context.ctypes.data
+        combined = np.zeros(rs.COMBINED_PLAN + rs.COMBINED_STEP * len(self.held), np.int64)
+        combined[rs.COMBINED_RECENT] = self.recent.context.ctypes.data
         # Slots of what is recent by those of the first plan; one is always there and has no name.
         plans = [segment.plan.whole for segment in self.segments[:1]]
-        self.slots = np.zeros(sum(k.section(p, k.SLOT_TURNED).size for p in plans), np.int64)
-        combined[fs.COMBINED_KNOWN] = 1
+        self.slots = np.zeros(sum(k.section(p, k.SLOT_REVERSED).size for p in plans), np.int64)
+        combined[rs.COMBINED_KNOWN] = 1
         arrays = {
-            fs.COMBINED_ENTRIES: self.entries,
-            fs.COMBINED_OUT: self.found,
-            fs.COMBINED_SLOTS: self.slots,
+            rs.COMBINED_ENTRIES: self.entries,
+            rs.COMBINED_OUT: self.found,
+            rs.COMBINED_SLOTS: self.slots,
         }
         for name, array in arrays.items():
             combined[name : name + 2] = array.ctypes.data, array.size
         self.alone = combined.copy()
-        combined[fs.COMBINED_PLANS] = len(self.held)
-        combined[fs.COMBINED_PLAN :: fs.COMBINED_STEP] = [
+        combined[rs.COMBINED_PLANS] = len(self.held)
+        combined[rs.COMBINED_PLAN :: rs.COMBINED_STEP] = [
             a.context.ctypes.data for _, a in self.held
         ]
         # The arrays are kept here too: two threads may make those of a segment at the same time.
         self.named = [np.zeros(0) if s.counted else s.id_objects() for s in self.segments]
         if all(ids.dtype != object for ids in self.named):
-            combined[fs.COMBINED_IDS : fs.COMBINED_IDS_SIZE + 1] = (
+            combined[rs.COMBINED_IDS : rs.COMBINED_IDS_SIZE + 1] = (
                 self.ids.ctypes.data,
                 self.ids.size,
             )
             addresses = [ids.ctypes.data if ids.size else 0 for ids in self.named]
-            combined[fs.COMBINED_PLAN + 1 :: fs.COMBINED_STEP] = addresses
+            combined[rs.COMBINED_PLAN + 1 :: rs.COMBINED_STEP] = addresses
         self.combined = combined
         self.view = combined.data  # which gives Python's integers at once
 
 
-class _Local(threading.local):
+class _LocalReader(threading.local):
     """The reader of each thread."""
 
     def __init__(self) -> None:

@@ -45,14 +45,14 @@ class Rows:
 
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
-        self.fresh = iter(lines)
+        self.unread = iter(lines)
         self.again: deque[tuple[int, bytes]] = deque()  # lines to be read a second time
         self.taken: list[tuple[int, bytes]] = []  # lines of the present record but the first
 
     def next_line(self) -> tuple[int, bytes] | None:
         if self.again:
             return self.again.popleft()
-        raw = next(self.fresh, None)
+        raw = next(self.unread, None)
         return None if raw is None else (self.lines.number, raw)
 
     def __iter__(self) -> Iterator[_Row | BadLine]:

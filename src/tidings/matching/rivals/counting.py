@@ -83,7 +83,7 @@ class Others(NamedTuple):
     whole: list[Residual]  # are about the whole event
 
 
-class Table(NamedTuple):
+class CountingTable(NamedTuple):
     """Subscriptions compiled for matching."""
 
     left: ck.Index
@@ -118,7 +118,7 @@ class Counting:
             raise ValueError(f"expected no round or some, found {rounds}")
         self.rounds = rounds
         self.subscriptions: dict[Id, Predicate] = {}
-        self._table: Table | None = None
+        self._table: CountingTable | None = None
         for id, predicate in subscriptions:
             self.add(id, predicate)
 
@@ -169,7 +169,7 @@ class Counting:
         return int(table.state.progress[ck.EXCLUDED])
 
     @property
-    def table(self) -> Table:
+    def table(self) -> CountingTable:
         """The subscriptions as arrays; built where they have changed."""
         if self._table is None:
             self._table = build(self.subscriptions, self.rounds)
@@ -182,7 +182,7 @@ class Counting:
 # Matching
 
 
-def _run(table: Table, event: Mapping[str, Any]) -> None:
+def _run(table: CountingTable, event: Mapping[str, Any]) -> None:
     """Match an event; the answer is in the table's state."""
     if type(event) is not Event and not all(map(PLAIN.__contains__, map(type, event.values()))):
         event = Event(event)  # it has lists or records
@@ -195,7 +195,7 @@ def _run(table: Table, event: Mapping[str, Any]) -> None:
     ck.match_event(table.left, table.right, table.selectivity, state, values, others)
 
 
-def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.Values:
+def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.EventValues:
     """The values of a flat event's attributes, as far as they have a number, as arrays."""
     entries: list[int] = []
     numbers: list[float] = []
@@ -222,7 +222,7 @@ def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.Values:
                 number = element
             entries += (attribute, type_, several, low, length)
             numbers.append(number)
-    return ck.Values(
+    return ck.EventValues(
         np.frombuffer(array("q", entries), np.int64).reshape(-1, ck.ENTRY_COLUMNS),
         np.frombuffer(array("d", numbers), np.float64),
         np.frombuffer(b"".join(texts), np.uint8),
@@ -239,12 +239,12 @@ def split(number: int | float) -> tuple[float, int]:
     (9007199254740992.0, 1)
     """
     try:
-        near = float(number)
+        nearest = float(number)
     except OverflowError:
         return (sys.float_info.max, 1) if number > 0 else (-sys.float_info.max, -1)
     if isinstance(number, float):
-        return near, 0
-    return near, max(-MAX_REST, min(number - int(near), MAX_REST))
+        return nearest, 0
+    return nearest, max(-MAX_REST, min(number - int(nearest), MAX_REST))
 
 
 def _satisfied(others: Others, event: Mapping[str, Any]) -> list[int]:
@@ -281,7 +281,7 @@ class Filters(NamedTuple):
     owner: ck.Array  # of filters: the interface
 
 
-def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
+def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> CountingTable:
     """The table of some subscriptions."""
     interned: defaultdict[Constraint, int] = defaultdict()
     interned.default_factory = interned.__len__
@@ -332,7 +332,7 @@ def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
         np.array(owner, np.int32),
     )
     network = _build_network(listed, len(interned))
-    return Table(
+    return CountingTable(
         index,
         network,
         _build_selectivity(listed, attributes, len(names), len(interfaces), rounds),

@@ -95,7 +95,7 @@ class State(NamedTuple):
     progress: Array
 
 
-class Values(NamedTuple):
+class EventValues(NamedTuple):
     """An event: one entry for each value of each attribute that the table knows."""
 
     entries: Array
@@ -255,7 +255,7 @@ def find_from_middle(index: Index, state: State, slot: int, text: Array, several
 
 
 @kernel
-def find_constraints(index: Index, state: State, values: Values, number: int) -> None:
+def find_constraints(index: Index, state: State, values: EventValues, number: int) -> None:
     """The constraints that one value satisfies; those of lists only if no other value has yet."""
     entry = values.entries[number]
     slots, type_, several = index.slots_of[entry[ATTRIBUTE]], entry[TYPE], entry[SEVERAL] != 0
@@ -332,7 +332,7 @@ def match_event(
     network: Network,
     selectivity: Selectivity,
     state: State,
-    values: Values,
+    values: EventValues,
     others: Array,
 ) -> None:
     """The interfaces that an event satisfies, into `state.matched` (figure 7).

@@ -52,7 +52,7 @@ from tidings.matching.contract import (
 Key = Scalar | tuple[str, Scalar]  # what an equality edge is found by
 
 
-class Attribute:
+class OrderedAttribute:
     """An attribute and its place in the order."""
 
     __slots__ = ("__weakref__", "name", "rank")
@@ -88,7 +88,7 @@ class Node:
     __slots__ = ("edges", "leaves")
 
     def __init__(self) -> None:
-        self.edges: dict[Attribute, Edges] = {}
+        self.edges: dict[OrderedAttribute, Edges] = {}
         self.leaves: dict[Id, None] = {}  # a set in the order of arrival
 
     def children(self) -> Iterator[Node]:
@@ -105,7 +105,7 @@ class Walk:
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self.event = event
-        self.values: dict[Attribute, tuple[list[Scalar], tuple[Key, ...]]] = {}
+        self.values: dict[OrderedAttribute, tuple[list[Scalar], tuple[Key, ...]]] = {}
         self.said: dict[Label, bool] = {}
 
     def follow(self, node: Node, into: list[Node]) -> None:
@@ -165,7 +165,7 @@ class SearchTree:
         self.beside: dict[Id, Predicate] = {}  # those without a normal form
         self.root = Node()
         # Both hold what some edge refers to, and forget it with the last.
-        self.attributes: WeakValueDictionary[str, Attribute] = WeakValueDictionary()
+        self.attributes: WeakValueDictionary[str, OrderedAttribute] = WeakValueDictionary()
         self.labels: WeakValueDictionary[tuple[Constraint, ...], Label] = WeakValueDictionary()
         self.ranks = count()
         given = list(subscriptions)
@@ -282,7 +282,7 @@ class SearchTree:
             if not edges.equal and not edges.tested:
                 del path[-1].edges[attribute]
 
-    def _order(self, filters: Iterable[Filter]) -> list[Attribute]:
+    def _order(self, filters: Iterable[Filter]) -> list[OrderedAttribute]:
         """Put the new attributes of filters at the end of the order.
 
         Among themselves by how many filters constrain them, most first, and then by how many by an
@@ -296,9 +296,9 @@ class SearchTree:
                     constrained[name] += 1
                     equalities[name] += _key(tuple(same)) is not None
         ordered = sorted(constrained, key=lambda n: (not n, -constrained[n], -equalities[n], n))
-        recent = [Attribute(name, next(self.ranks)) for name in ordered]
-        self.attributes.update((attribute.name, attribute) for attribute in recent)
-        return recent
+        new = [OrderedAttribute(name, next(self.ranks)) for name in ordered]
+        self.attributes.update((attribute.name, attribute) for attribute in new)
+        return new
 
     def _steps(self, filter: Filter) -> list[tuple[str, tuple[Constraint, ...]]]:
         """A filter as what it asks of each of its attributes, in their order."""
