@@ -1,16 +1,16 @@
-"""The compiled part of the table: events in, numbers of subscriptions out.
+"""Kernels that match events against a plan, and the layout of a plan.
 
-What must live here: the layout that `plan` fills and these functions read, and nothing of Python's
-objects. A plan is three arrays: whole numbers in sections that a header locates (so that a call
-passes three arrays and not thirty), the numeric constants, and the bytes of all texts.
+What must live here: the layout that `plan` fills and these functions read, and no Python objects. A
+plan is three arrays: whole numbers in sections that a header locates (so a call passes three arrays
+and not thirty), the numeric constants, and the bytes of all texts.
 
 An event becomes *entries*: one for each value of each attribute that some subscription mentions,
 with its type and its coordinates: the place of a number among the attribute's numeric constants,
 the number of a text among its equality constants, the place of a text among its bounds. A
-constraint is then an interval of coordinates, and needs no constant any more.
+constraint is then an interval of coordinates and needs its constants no more.
 
-Each filter is filed in one list, under its most selective constraint. `probe` visits the lists that
-the entries lead to and checks the remaining constraints of the filters there, which stand beside.
+Each filter is filed in one list, under its most selective constraint. `probe` visits the lists to
+which the entries lead and checks the remaining constraints of the filters there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ NUMBER_IN, NUMBER_NOT, NUMBER_AMONG, TEXT_IS, TEXT_NOT, TEXT_AMONG, TEXT_BETWEEN
     range(8)
 )
 BOOLEAN_IS, EXISTS, ASK = range(8, 11)
-TEXT_LIKE: Final = 13  # 11 and 12 are kinds of what is recent
+TEXT_LIKE: Final = 13  # 11 and 12 are kinds of tests in the recent index
 KIND_SHIFT: Final = 26
 TYPE_SHIFT: Final = 22
 NEGATED: Final = 1 << 21
@@ -72,7 +72,7 @@ SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
 HASHED_AHEAD: Final = 64  # texts whose places in a hash table are computed together
 STEPS: Final = 3  # in which that is done
 FEW: Final = 1_024  # subscriptions, for which it is not: they are soon found, or need little memory
-AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
+AHEAD: Final = 8  # rows whose lists are prefetched while one is matched
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
 CELLS: Final = 16  # into which the numbers of a dense slot are sorted
@@ -114,7 +114,7 @@ def pointer_to(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Have a number of an array brought near, while something else is done."""
+    """Prefetch a number of an array."""
 
     def generate(context, builder, signature, arguments):
         held = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -696,7 +696,7 @@ def visit_records(begin, last, whole, texts, entries, data, work, epoch, out, fo
 
 @njit(cache=True, nogil=True)
 def visit_exact(slot, which, query, whole, spans, span_count, out, found):
-    """What needs no further test, up to a key: put out, or if it is long told of as a span."""
+    """Put out the exact filters of a list up to a key, or note them as a span if they are many."""
     begin = item(whole, EXACT_BEGIN, 4 * slot + which)
     first, last = begin, item(whole, EXACT_BEGIN, 4 * slot + which + 1)
     keys = whole[2 * EXACT_KEY]
@@ -1018,7 +1018,7 @@ def scan_block(bits, runs, size, events, numbers):
 
 @njit(cache=True, nogil=True)
 def prefetch_lists(at, end, whole, entries, step):
-    """Have brought near what `probe` will read, step by step: each needs what the last one read."""
+    """Prefetch what `probe` will read, in three steps; each uses what the one before loaded."""
     records = whole[2 * RECORDS]
     numbered = whole[2 * NUMBER_PLACE] < whole[2 * NUMBER_PLACE + 1]
     while at < end:
@@ -1062,7 +1062,7 @@ def prefetch_lists(at, end, whole, entries, step):
 
 @njit(cache=True, nogil=True, inline="always")
 def prefetch_place(whole, place, records, step):
-    """Have brought near a place of records, or then the records."""
+    """Prefetch a place of records, or in the next step the records."""
     if step == 0:
         prefetch(whole, np.int64(place))
     elif step == 1:
@@ -1375,8 +1375,8 @@ def read_event(whole, highs, texts, data, entries):
 def locate_all(whole, texts, data, entries, end):
     """The coordinates of all texts of an event, of which the places in the hash table are known.
 
-    Step by step for all: what one step reads is brought near by the step before, so that the event
-    waits once for memory and not once for each text.
+    Step by step for all: each step prefetches what the next one reads, so the event waits once for
+    memory and not once for each text.
     """
     table = whole[2 * TEXT_TABLE]
     places = whole[2 * TEXT_PLACE]

@@ -1,4 +1,4 @@
-"""The kernel that lays out a plan, one for whole tables: see `filing_kernels`."""
+"""Kernel that lays out the arrays of a plan; one call for a whole table."""
 
 from __future__ import annotations
 

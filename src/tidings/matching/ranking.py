@@ -1,12 +1,12 @@
-"""Ranking: constraints become coordinates, in which every comparison is an interval of numbers.
+"""Ranks constants, so that every comparison becomes an interval of whole numbers.
 
 Constants are ranked attribute by attribute. Operators that ignore case or look at the end of a text
 become plain ones on a *derived* attribute (folded, reversed), which is computed from the event.
 What the kernels cannot test (regular expressions, inner wildcards where case is ignored or the
 pattern is long, tests of other dialects, predicates without a normal form) becomes a residual that
-Python answers after the index has pruned.
+Python evaluates after the index has pruned.
 
-Everything here is done on whole columns at once: a million filters take seconds.
+Everything here works on whole columns at once: a million filters take seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# Paths to file a filter.
+# Access paths: how an event finds a filter in the index.
 NO_PATH, BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(7)
 BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS = range(7, 11)
 PATHS: Final = 11
@@ -522,15 +522,15 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
 
 
 class FlatFilters(NamedTuple):
-    """The filters of predicates, or what these need at least, and then what to ask besides."""
+    """The filters of predicates; without a normal form, a necessary filter and a residual."""
 
     filters: list[Sequence[Any]]
-    owners: Array  # of each filter the number of its predicate
+    owners: Array  # for each filter, the number of its predicate
     residuals: dict[int, Expression]
 
     @classmethod
     def of(cls, predicates: list[Predicate]) -> FlatFilters:
-        """Of these, in their order."""
+        """The filters of these predicates, in their order."""
         residuals: dict[int, Expression] = {}
         filters: list[Sequence[Any]]
         try:

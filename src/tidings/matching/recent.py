@@ -1,14 +1,14 @@
-"""Recent subscriptions: those that came since a table was compiled, in an index that can grow.
+"""The recent index: subscriptions added since the last compilation, in arrays that grow.
 
-The kernels read and write it; they keep the GIL, so a change is seen whole or not at all. A filter
-goes to them in MessagePack, as an event does, and is held with its constants as they are, filed
-under an equality, under bytes of a text, or else under the presence of an attribute. What they
-cannot test, Python is asked about here.
+Kernels read and write it and keep the GIL, so a reader sees all of a change or none of it. A filter
+goes to them as MessagePack, like an event. They hold it with its constants unranked, filed under an
+equality, under bytes of a text, or else under the presence of an attribute. This module evaluates
+the residuals that they leave to Python.
 
-What is added waits, and whoever matches next files it: all that came meanwhile at once, and in the
-memory that is near to a processor that will read it.
+`add` queues a subscription, and the next match files the whole queue at once, in the cache of the
+processor that will read it.
 
-Where the room ends, `larger` makes another, in which those removed are left out.
+If there is no room, `larger` makes another index without the removed subscriptions.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from tidings.matching.segment import ids_at
 Array = np.ndarray[Any, Any]
 
 LEAST: Final = 256  # subscriptions that there is room for at first
-# What there is room for then, in times of what is held, and at most where more is wanted; memory is
-# taken with use.
+# By which factor the room grows, and by which at most if more is wanted; memory is taken only with
+# use.
 GROWTH, MOST_GROWTH = 4, 128
-USUAL: Final = 128  # bytes that the filters of one take in MessagePack
+USUAL: Final = 128  # bytes of a subscription's filters as MessagePack, usually
 LINE: Final = 64  # bytes
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
 MOST: Final = 1 << 63
@@ -53,9 +53,9 @@ class RecentIndex:
     def __init__(
         self, room: Array | None = None, size: int = 0, filters: int = 0, wanted: int = 0
     ) -> None:
-        """With room for so much of each thing, something of that size and so many filters.
+        """Make an index with room for `room` of each thing, and `size` bytes and `filters` more.
 
-        So many subscriptions are wanted here in the end.
+        `wanted` subscriptions are expected here in the end.
         """
         self.wanted = wanted
         self.predicates: list[Predicate] = []
@@ -86,13 +86,14 @@ class RecentIndex:
 
     @property
     def room(self) -> int:
-        """How many subscriptions an event may find."""
+        """How many subscriptions it has room for."""
         return self._arrays[rk.HELD_OWNERS].size // rk.OWNER_WIDTH
 
     def add(self, id: Id, predicate: Predicate, tombstone: Array = NOTHING) -> bool:
-        """Add a subscription, in the place of the one with this id if there is one.
+        """Add a subscription; it replaces the one here with the same id, if there is one.
 
-        At the same moment the one elsewhere goes that has these marks. False if there is no room.
+        `tombstone` says where to set the tombstone of the one that it replaces in a segment, at the
+        same moment. Returns False if there is no room.
         """
         number = len(self.predicates)
         comes = tombstone is NOTHING and id not in self.numbers
@@ -127,7 +128,7 @@ class RecentIndex:
         return is_room
 
     def file(self) -> bool:
-        """File what waits; False if there is no room."""
+        """File the queued subscriptions; returns False if there is no room."""
         waiting = self.waiting
         data = b"".join(waiting)
         at, is_room = 0, True
@@ -144,7 +145,7 @@ class RecentIndex:
         return is_room
 
     def larger(self, predicate: Predicate | None = None) -> RecentIndex:
-        """Another one with what is held, and with room for this too, and for what waits longest."""
+        """A larger index with what is held, and room for this predicate and the queue."""
         self.file()  # as much as goes: cells are cut by what is filed
         size = sum(map(len, self.waiting))
         filters = 0
@@ -208,7 +209,7 @@ class RecentIndex:
         return {id: predicates[number] for id, number in self.numbers.items()}
 
     def without(self, dropped: Collection[Id], size: int = 0, filters: int = 0) -> RecentIndex:
-        """Another one with what is held but for the ids dropped, and with more room."""
+        """Another index with what is held, except the ids in `dropped`, and with more room."""
         kept = {id: number for id, number in self.numbers.items() if id not in dropped}
         order = sorted(kept.values())
         leave = np.ones(len(self.predicates), bool)

@@ -1,4 +1,4 @@
-"""Ranking what is recent from what the kernels hold of it, mostly without the GIL."""
+"""Ranks recent subscriptions from the records of the recent index, mostly without the GIL."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def rank_recent(
     slots: Slots,
     statistics: Statistics | None = None,
 ) -> Coordinates:
-    """The filters of recent subscriptions, each owned by a place among the numbers given.
+    """The filters of recent subscriptions; the owner of each is a place in `numbers`.
 
-    They are filed, and others may come and go meanwhile. What asks Python is ranked by its
-    predicate, and so is everything where statistics tell what is selective.
+    These subscriptions are already filed, and others may come and go meanwhile. Subscriptions with
+    residuals are ranked from their predicates, and with `statistics` all of them are.
     """
     owners = np.array(numbers, np.int64)
     special = np.full(owners.size, statistics is not None)
@@ -60,8 +60,8 @@ def _ranked(
     slots: Slots,
     sizes: Array,
 ) -> Coordinates:
-    """The filters of those that the kernels can rank."""
-    # Taken at once, since others may add to it meanwhile.
+    """The filters of the subscriptions that the kernels can rank."""
+    # Read at once, because others may add to it meanwhile.
     folded = {derived: name for name, derived in list(recent.folded.items())}
     slot_of = np.full((2, straight.size), -1, np.int64)
     for slot in np.flatnonzero(straight | backwards).tolist():

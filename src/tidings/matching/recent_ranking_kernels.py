@@ -1,11 +1,11 @@
-"""The kernels of ranking what is recent: its tests become coordinates without a look at predicates.
+"""Kernels that rank recent filters from their records, without reading predicates.
 
-They read what `recent_kernels` has put down and keep no GIL: what comes or goes meanwhile is behind
-what they read, or a mark on it that they do not look at.
+They read the records that `recent_kernels` has written, without the GIL: later records lie behind
+those that they read, and they do not look at tombstones.
 
-First every test takes its constants, slot by slot; these are put in order, and then each test gets
-the places of its own. A number in order is known by a key and a rest, a text by the key that its
-first bytes are and by where it lies.
+First every test collects its constants, slot by slot; then these are sorted, and each test gets the
+ranks of its own. A number is sorted by a key and a rest, a text by its first bytes as a key and
+then by its bytes.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ SHORT: Final = 3  # bytes that a run to file under has
 
 
 class Collected(NamedTuple):
-    """What tests have taken so far: constants, what is to be contained, and the bytes of texts."""
+    """What tests have collected so far: constants, patterns and the bytes of texts."""
 
     numbers: Array
     equal: Array
@@ -107,7 +107,7 @@ class Collected(NamedTuple):
 
 
 class InOrder(NamedTuple):
-    """Constants that are taken: the number of each, slot by slot, and the first of each number."""
+    """Collected constants: the number of each, slot by slot, and the first of each number."""
 
     number: Array
     begins: Array  # of each slot, and where the last ends
