@@ -116,8 +116,8 @@ def why(predicate: str, event: dict[str, Any]) -> str:
         ("x = 1", {"x": [None]}, "x is a list of nulls, which is the same as absent"),
         ("h.x = 1", {"h": {"x": None}}, "h.x is null, which is the same as absent"),
         ("x = 1", {}, "the event has no x"),
-        ("not x = 1", {}, "the event has no x, and the negation holds on absence"),
-        ("x is null", {}, "the event has no x, and the negation holds on absence"),
+        ("not x = 1", {}, "the event has no x, so the negation holds"),
+        ("x is null", {}, "the event has no x, so the negation holds"),
         ("severty = 1", {"severity": 1, "site": 2}, "the event has no severty (it has severity)"),
         ("severity = 1", {"Severity": 1}, "the event has no severity (it has Severity)"),
         ("name = 'a'", {"host": {"name": "a"}}, "the event has no name (it has host.name)"),
@@ -125,7 +125,7 @@ def why(predicate: str, event: dict[str, Any]) -> str:
         (
             "host = 'a'",
             {"host": {"name": "a", "rack": 1}},
-            "host is a record and no value itself; its attributes are host.name, host.rack",
+            "host is a record, not a value; its attributes are host.name, host.rack",
         ),
     ],
 )

@@ -51,7 +51,7 @@ def test_the_kernel_agrees_with_re2(pattern: str, text: str) -> None:
 
 
 @given(short_patterns, st.data())
-def test_what_was_made_from_a_pattern_fits_it(pattern: str, data: st.DataObject) -> None:
+def test_a_text_made_from_a_pattern_fits_it(pattern: str, data: st.DataObject) -> None:
     parts: list[str] = []
     for part in wildcard.tokens(pattern):
         size = {wildcard.ONE: 1, wildcard.MANY: 3}.get(part) if isinstance(part, int) else None
@@ -62,7 +62,7 @@ def test_what_was_made_from_a_pattern_fits_it(pattern: str, data: st.DataObject)
 
 
 @given(st.binary(max_size=10), st.lists(st.sampled_from([b"a", b"\x80", b"\xfe", b"\xff"])))
-def test_bytes_that_are_no_text_are_not_left(data: bytes, pattern: list[bytes]) -> None:
+def test_bytes_that_are_not_text_stay_within_bounds(data: bytes, pattern: list[bytes]) -> None:
     held = b"".join(pattern)
     assert fits(held, data, around=b"\x80\x80\x80") == fits(held, data, around=b"aaa")
 
@@ -92,7 +92,7 @@ def like(name: str, pattern: str, negated: bool = False) -> Constraint:
 def pairs_of(
     table: Table, events: list[dict[str, Any]], kind: pa.DataType
 ) -> list[tuple[Any, Any]]:
-    """What a batch of events finds, in its order."""
+    """The pairs that a batch of events finds, in their order."""
     schema = pa.schema(dict.fromkeys("xy", kind))
     found = table.match_batch(pa.Table.from_pylist(events, schema))
     return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
@@ -109,7 +109,7 @@ events_of_texts = st.lists(
 
 
 @given(st.lists(some_of_likes.map(disjoin), min_size=1, max_size=8), events_of_texts)
-def test_tables_of_patterns_ask_nothing_and_are_exact(
+def test_tables_of_patterns_leave_no_residuals_and_are_exact(
     expressions: list[Expression], events: list[dict[str, Any]]
 ) -> None:
     predicates = [Predicate(expression) for expression in expressions]
@@ -165,7 +165,7 @@ def test_values_of_every_type_and_none_at_all() -> None:
 
 
 @pytest.mark.parametrize("longer", [0, 1])
-def test_only_patterns_past_the_bound_are_asked_about(longer: int) -> None:
+def test_only_patterns_past_the_bound_leave_residuals(longer: int) -> None:
     pattern = "ab%" + "é" * ((k.LONGEST_LIKE - 6) // 2) + "_%" + "z" * (1 + longer)
     assert len(like_bytes(pattern)) == k.LONGEST_LIKE + longer
     constraints = [like("x", pattern), like("x", pattern, negated=True)]
@@ -188,7 +188,7 @@ def test_statistics_file_patterns_under_their_literals() -> None:
 
 
 def asked_segment() -> tuple[Segment, list[int]]:
-    """Subscriptions with residuals, and the residuals that were asked, as they are."""
+    """A segment of subscriptions with residuals, and a list of those that were evaluated."""
     segment = Segment.of(
         {
             "either": parse("y = 'b' or x matches '^a'"),
@@ -208,7 +208,7 @@ def asked_segment() -> tuple[Segment, list[int]]:
     return segment, asked
 
 
-def test_each_residual_is_asked_once_and_only_for_what_is_not_found() -> None:
+def test_each_residual_is_evaluated_once_and_only_if_its_subscription_is_not_found() -> None:
     segment, asked = asked_segment()
     assert sorted(segment.match({"x": "aa", "y": "c"})) == ["both", "either", "same"]
     assert len(asked) == len(set(asked)) == 2
@@ -218,11 +218,11 @@ def test_each_residual_is_asked_once_and_only_for_what_is_not_found() -> None:
     assert asked == []
 
 
-@pytest.mark.parametrize("marks", [1, 9, segment_module.MARKS])
-def test_a_batch_asks_as_little_and_stays_in_the_order_of_rows(
-    monkeypatch: pytest.MonkeyPatch, marks: int
+@pytest.mark.parametrize("flags", [1, 9, segment_module.FLAGS])
+def test_a_batch_evaluates_as_few_residuals_and_keeps_the_order_of_rows(
+    monkeypatch: pytest.MonkeyPatch, flags: int
 ) -> None:
-    monkeypatch.setattr(segment_module, "MARKS", marks)
+    monkeypatch.setattr(segment_module, "FLAGS", flags)
     segment, asked = asked_segment()
     rows = [("aa", "b"), ("ba", "b"), (None, "b"), ("ab", None), ("bb", "b"), ("aa", "c"), ("", "")]
     batch = pa.table({"x": [x for x, _ in rows], "y": [y for _, y in rows]})

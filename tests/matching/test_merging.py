@@ -1,4 +1,4 @@
-"""Merging: a segment that has grown finds what one finds that is compiled anew."""
+"""Merging: a segment that has grown finds the same as one that is compiled anew."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from tidings.matching.segment import Segment
 from tidings.matching.statistics import statistics_of
 from tidings.matching.workload import WORKLOADS
 
-bounds = st.sampled_from([4096, 4096, 2])  # the second leaves many without a normal form
-# Of each round the numbers that go, as far as they are there, and what comes.
+bounds = st.sampled_from([4096, 4096, 2])  # the last leaves many without a normal form
+# For each round the numbers to remove, if they exist, and the expressions to add.
 rounds = st.lists(
     st.tuples(
         st.sets(st.integers(0, 12)), st.lists(strategies.expressions(size=4), max_size=6), bounds
@@ -39,11 +39,11 @@ def satisfied(held: dict[Id, Predicate], event: dict[str, Any]) -> list[Id]:
 def grow(
     segment: Segment, removed: set[int], more: dict[Id, Predicate], recent: bool = False
 ) -> Segment:
-    """The segment without what has these numbers, and with more, as they are or as recent ones."""
-    marks = segment.removed.copy()
-    marks[[number for number in removed if number < marks.size]] = True
+    """The segment without these numbers and with more, given as predicates or as recent ones."""
+    flags = segment.removed.copy()
+    flags[[number for number in removed if number < flags.size]] = True
     if not recent:
-        return segment.grown(marks, more)
+        return segment.grown(flags, more)
     assert segment.coordinates is not None
     held = RecentIndex()
     for id, predicate in more.items():
@@ -53,12 +53,12 @@ def grow(
         held = held.larger()
     numbers = [held.numbers[id] for id in more]
     slots = segment.coordinates.slots.copy()
-    return segment.joined(marks, list(more), rank_recent(held, numbers, list(more.values()), slots))
+    return segment.joined(flags, list(more), rank_recent(held, numbers, list(more.values()), slots))
 
 
 @pytest.mark.parametrize("recent", [False, True])
 @given(rounds, many_events)
-def test_what_has_grown_is_found_like_what_is_compiled(
+def test_a_segment_that_has_grown_finds_what_a_compiled_one_finds(
     recent: bool,
     changes: list[tuple[set[int], list[Expression], int]],
     events: list[dict[str, Any]],
@@ -147,7 +147,7 @@ def test_ranges_stay_the_same_whatever_constants_come_between(
         assert sorted(segment.match(event)) == satisfied(held, event)
 
 
-def test_statistics_go_on_to_tell_what_is_selective() -> None:
+def test_statistics_still_choose_the_constraint_after_merging() -> None:
     events = [{"a": n % 2, "b": n} for n in range(100)]
     statistics = statistics_of(events)
     held: dict[Id, Predicate] = {n: parse(f"a = 1 and b = {n}") for n in range(20)}
@@ -162,8 +162,8 @@ def test_statistics_go_on_to_tell_what_is_selective() -> None:
     assert grown.match({"a": 1, "b": 25}) == [25]
 
 
-def test_what_nobody_mentions_any_more_is_not_kept_for_ever() -> None:
-    """Constants go at once; attributes, patterns and residuals when they are too many."""
+def test_what_no_filter_mentions_any_more_is_not_kept_for_ever() -> None:
+    """Constants are dropped at once; attributes, patterns and residuals when they are too many."""
     segment = Segment.growing({})
     for turn in range(6):
         more: dict[Id, Predicate] = {
@@ -173,7 +173,7 @@ def test_what_nobody_mentions_any_more_is_not_kept_for_ever() -> None:
         segment = segment.grown(np.ones(len(segment.ids), bool), more)
         assert len(segment.match({f"a{turn}x7": 1, "t": f"a needle {turn} 7"})) == 1
         assert len(segment.ids) == 500
-        if segment.coordinates is None:  # so the next time all is compiled anew
+        if segment.coordinates is None:  # so next time everything is compiled anew
             return
     pytest.fail("everything is kept")
 

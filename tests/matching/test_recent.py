@@ -1,4 +1,4 @@
-"""What is recent: found like what is compiled, over the whole language, through every change."""
+"""Recent subscriptions are found like compiled ones, in the whole language, through all changes."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
 from tidings.matching import recent as recent_module
-from tidings.matching import recent_kernels as fk
+from tidings.matching import recent_kernels as rk
 from tidings.matching import table as table_module
 from tidings.matching.contract import Id
 from tidings.matching.recent import RecentIndex
@@ -26,7 +26,7 @@ from tidings.matching.workload import WORKLOADS
 
 many_expressions = st.lists(strategies.expressions(size=4), max_size=12)
 many_events = st.lists(strategies.flat_events, min_size=1, max_size=4)
-bounds = st.sampled_from([4096, 4096, 2])  # the second leaves many without a normal form
+bounds = st.sampled_from([4096, 4096, 2])  # the last leaves many without a normal form
 
 
 def expected(expressions: list[Expression], event: dict[str, Any]) -> list[int]:
@@ -36,7 +36,7 @@ def expected(expressions: list[Expression], event: dict[str, Any]) -> list[int]:
 
 
 def filled(predicates: list[Predicate]) -> Table:
-    """A table in which all is recent."""
+    """A table in which all subscriptions are recent."""
     table = Table()
     for id, predicate in enumerate(predicates):
         table.add(id, predicate)
@@ -45,7 +45,7 @@ def filled(predicates: list[Predicate]) -> Table:
 
 
 @given(many_expressions, many_events, bounds)
-def test_all_that_is_recent_is_found_like_what_is_compiled(
+def test_recent_subscriptions_are_found_like_compiled_ones(
     expressions: list[Expression], events: list[dict[str, Any]], bound: int
 ) -> None:
     table = filled([Predicate(e, bound) for e in expressions])
@@ -187,7 +187,7 @@ def test_growing_compiling_and_changing_change_no_answer(
         assert sorted(churn.table.match(event)) == sorted(churn.scan.match(event))
 
 
-def test_many_are_removed_from_a_segment_at_once() -> None:
+def test_a_segment_removes_many_subscriptions_at_once() -> None:
     predicates: dict[Id, Predicate] = {
         n: parse(f"x > {n}" if n % 3 else f"x > {n} and y = 1") for n in range(300)
     }
@@ -202,7 +202,7 @@ def test_many_are_removed_from_a_segment_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", [*WORKLOADS])
-def test_much_that_is_recent_and_removed_is_as_if_compiled(name: str) -> None:
+def test_many_recent_and_removed_subscriptions_match_as_if_compiled(name: str) -> None:
     workload = WORKLOADS[name](seed=5)
     pairs = list(workload.subscriptions(0, 4_000))
     table = Table(pairs[:1_000])
@@ -218,7 +218,7 @@ def test_much_that_is_recent_and_removed_is_as_if_compiled(name: str) -> None:
         assert sorted(table.match(event)) == sorted(compiled.match(event))
 
 
-def test_more_residuals_than_subscriptions_are_asked() -> None:
+def test_more_residuals_than_subscriptions_are_evaluated() -> None:
     table = Table({"compiled": "name = 'never'"})
     many = parse(" or ".join(f"(x > {n} and name matches '^{n}$')" for n in range(150)))
     for id in range(3):
@@ -229,7 +229,7 @@ def test_more_residuals_than_subscriptions_are_asked() -> None:
     assert sorted(table.match({"x": 200, "name": "0"})) == [0, 2]
 
 
-def test_residuals_that_nobody_asks_any_more_are_forgotten() -> None:
+def test_residuals_of_removed_subscriptions_are_forgotten() -> None:
     table = Table()
     for n in range(3_000):
         table.add(n, f"name matches '^{n}$'")
@@ -271,7 +271,7 @@ def hurry() -> Iterator[None]:
     ["x = {third} and y > 0", "y > -{n}", "x = {third} and z matches '[ab]'"],
     ids=["with a test left", "ready lists", "with a residual"],
 )
-def test_what_is_replaced_is_found_once_at_every_moment(
+def test_a_replaced_subscription_is_found_once_at_every_moment(
     kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Make before break: from segment to recent, to recent again, and to a segment."""
@@ -294,7 +294,7 @@ def test_what_is_replaced_is_found_once_at_every_moment(
         for n in range(200):
             extra = "" if turn % 2 else " and z i= 'A'"
             table.replace(n, f"{kept.format(n=n, third=n % 3)} and y > {turn}{extra}")
-            table.add(1_000 + 200 * turn + n, "y > 9")  # which waits
+            table.add(1_000 + 200 * turn + n, "y > 9")  # which is queued
         if turn == 2:
             table.compact()
     stop.set()
@@ -303,7 +303,7 @@ def test_what_is_replaced_is_found_once_at_every_moment(
     assert not wrong
 
 
-def test_an_event_during_which_one_is_replaced_is_matched_once_more(
+def test_an_event_is_matched_again_if_a_subscription_is_replaced_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = Table({n: f"y > -{n}" for n in range(100)})
@@ -324,20 +324,20 @@ def test_an_event_during_which_one_is_replaced_is_matched_once_more(
 
 
 def test_removing_leaves_room_and_no_trace() -> None:
-    """Arrays do not grow for ever where as many go as come."""
+    """Arrays do not grow for ever if as many subscriptions go as come."""
     table = Table()
     sizes = set()
     for n in range(20_000):
         table.add(n, f"a{n % 1000} > {n} and b prefix 'p{n}'")
         if n >= 10:
             table.remove(n - 10)
-        sizes.add(table._parts.recent.context[fk.HELD_RECORDS + 1])
+        sizes.add(table._parts.recent.context[rk.HELD_RECORDS + 1])
     assert len(table) == len(table._parts.recent) == 10
     assert max(sizes) < 400_000
     assert sorted(table.match({f"a{n}": 1e9 for n in range(1000)} | {"b": "p19995"})) == [19_995]
 
 
-def test_without_room_nothing_is_filed_and_the_larger_one_has_it() -> None:
+def test_an_index_without_room_files_nothing_and_the_larger_one_does() -> None:
     recent = RecentIndex()
     wide = parse(" or ".join(f"(a{n} > {n} and b{n} prefix 'x{n}')" for n in range(2_000)))
     recent.add("narrow", parse("a = 1"))
@@ -345,7 +345,7 @@ def test_without_room_nothing_is_filed_and_the_larger_one_has_it() -> None:
     recent.add("folded", parse("a iprefix 'B'"))
     assert not recent.file()
     assert len(recent.waiting) == 2
-    assert not recent.add("wide", wide)  # which would have to be filed before
+    assert not recent.add("wide", wide)  # which would have to be filed first
     larger = recent.larger()
     assert larger.file()
     assert not larger.waiting
@@ -358,7 +358,7 @@ def test_without_room_nothing_is_filed_and_the_larger_one_has_it() -> None:
     assert table.match({f"a{n}": 9999 for n in range(2_000)} | {"b3": "x3"}) == ["wide"]
 
 
-def test_what_is_removed_before_it_is_filed_is_not_found() -> None:
+def test_a_subscription_removed_before_it_is_filed_is_not_found() -> None:
     table = Table({"a": "x = 1"})
     for n in range(10):
         table.add(n, "x = 1" if n % 2 else "x imatches 'a.'")
@@ -379,7 +379,7 @@ def test_ids_of_any_kind_come_back(ids: Callable[[int], Id]) -> None:
     found = table.match({"x": 30})
     assert found != []
     assert {(type(id), id) for id in found} == {(type(ids(n)), ids(n)) for n in range(30) if n != 3}
-    for n in range(20):  # those of a kind only
+    for n in range(20):  # ids of one kind only
         table.remove(ids(2 * n)) if ids(2 * n) in table else None
     table.compact()
     table.add(ids(41), "x > 1")
@@ -398,7 +398,7 @@ VALUES: list[Any] = [
 
 
 def test_single_comparisons_mean_the_same() -> None:
-    """A single comparison is found by a key of the value; where that is not all, it is compared."""
+    """A single comparison is found by a key of the value, and tested if the key does not decide."""
     table = Table()
     predicates = dict(enumerate(SINGLE))
     for id, text in predicates.items():

@@ -1,4 +1,4 @@
-"""The table: exact for the whole language, through every change, in batches and from threads."""
+"""The table is exact for the whole language, through every change, in batches and from threads."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ subscription_sets = st.lists(strategies.expressions(size=4), min_size=1, max_siz
 
 
 def laid_out(event: dict[str, Any]) -> dict[str, list[Any]]:
-    """An event as the slow twin wants it."""
+    """An event as the slow twin takes it."""
     flat = Event(event)
     return {n: list(v) if isinstance(v, tuple) else [v] for n, v in flat.items()}
 
@@ -60,7 +60,7 @@ def test_statistics_change_the_index_and_never_the_answer(
 
 
 def test_statistics_choose_the_constraint_that_few_events_satisfy() -> None:
-    # By the filters `common` looks selective: it has more values than `rare`.
+    # Judged by the filters alone, `common` looks selective: it has more values than `rare`.
     pairs = [(n, parse(f"common = {n % 50} and rare = 'r{n % 5}'")) for n in range(1000)]
     events = [{"common": n % 50, "rare": f"r{n}"} for n in range(500)]
     filed = {}
@@ -165,7 +165,7 @@ def test_compiling_in_the_background_changes_no_answer(
 def test_a_changing_table_finds_what_asking_each_predicate_finds(
     changes: list[tuple[str, Expression]], named: Callable[[int], Id], event: dict[str, Any]
 ) -> None:
-    """Whatever ids are like: small integers are numbers themselves."""
+    """For ids of any kind; small integers are their own numbers."""
     held: dict[Id, Expression] = {}
     table = Table({named(0): "x = 1"}, changing=True)
     held[named(0)] = parse("x = 1").expression
@@ -224,8 +224,8 @@ def test_large_ids_end_the_numbering_by_ids() -> None:
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
-    """Be it for the first time or merged with what is compiled already."""
+def test_nobody_waits_for_a_compilation(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    """Neither for the first one nor for a merge into a compiled segment."""
     monkeypatch.setattr(table_module, "RECENT", 50)
     monkeypatch.setattr(table_module, "ANEW", 1)
     table = Table((n, f"x > {n} and y = {n % 2}") for n in range(100))
@@ -262,7 +262,7 @@ def test_nobody_waits_for_what_is_compiled(monkeypatch: pytest.MonkeyPatch, befo
 
 
 def test_a_list_made_during_a_removal_loses_nothing_else() -> None:
-    """The mark is there, and the count that tells of it not yet, when the list is made."""
+    """The list is made after the tombstone is set and before the removal is counted."""
     table = Table({n: f"y > -{n}" for n in range(100)})
     assert len(table.match({"y": 5})) == 100
     (segment,) = table._parts.segments
@@ -270,9 +270,9 @@ def test_a_list_made_during_a_removal_loses_nothing_else() -> None:
     assert number is not None
     which, place = segment._exact_at(number)
     segment.removed[number] = True
-    segment._settle(which)
+    segment._make_list(which)
     segment.changed[which] += 1
-    segment._unsettle(which, place)
+    segment._take_from_list(which, place)
     ids, removed = segment._exact[which]
     assert sorted(ids) == [n for n in range(100) if n != 40]
     assert removed == [place]
@@ -479,7 +479,7 @@ def test_many_events_at_once_find_in_cells_what_each_finds(
     assert expected == sorted((row, id) for row, e in enumerate(events) for id in table.match(e))
 
 
-def test_long_spans_of_exact_filters_are_found_in_every_way() -> None:
+def test_long_spans_of_exact_filters_are_found_by_every_call() -> None:
     bounds = [f"x {sign} {n}" for n in range(60) for sign in ("<", ">")]
     texts = [f"name >= 'n{n:02}'" for n in range(60)]
     more = ["x > 3 and name prefix 'n'", "x > 5 and name like '%1_'", "not x > 30", "x in (7, 31)"]
@@ -563,7 +563,7 @@ def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
     assert sorted(table.match({"x": 250})) == list(range(250))
 
 
-def test_what_is_recent_is_compiled_also_where_most_of_it_goes_again(
+def test_recent_subscriptions_are_compiled_even_if_most_are_removed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(table_module, "RECENT", 50)

@@ -157,7 +157,7 @@ def test_table_has_the_rows_of_events(make: Any) -> None:
 
 
 def test_attributes_of_two_types_make_no_columns() -> None:
-    with pytest.raises(ValueError, match="no one type"):
+    with pytest.raises(ValueError, match="several types"):
         BY_DRAW.event_table(0, 10)
 
 

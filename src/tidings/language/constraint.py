@@ -2,13 +2,13 @@
 
 A constraint denotes a set of scalars, given by type, operator and operand. It holds when the
 attribute, itself a set of scalars, shares an element with that set; negated, when it shares none.
-So `not x = 5` holds where x is absent and `x != 5` does not, and on a list `x != 5` asks for any
-element that differs while `not x = 5` asks that none equals.
+So if x is absent, `not x = 5` holds and `x != 5` does not. On a list, `x != 5` needs one element
+that differs, and `not x = 5` needs that no element is equal.
 
-What must live here: what each operator means on one value (`TESTS`), and the one-constraint
-rewriting to simpler operators (`simplify`). What several constraints mean together is not known
-here. One operator is about no attribute but about the whole event: `holds`, a test of another
-dialect that our operators cannot say (`dialects`), opaque to all but `check`.
+What must live here: what each operator means on one value (`TESTS`), and how one constraint is
+rewritten to simpler operators (`simplify`). This file does not know what several constraints mean
+together. One operator tests the whole event and not an attribute: `holds`, a test of another
+dialect that our operators cannot express (`dialects`). Only `check` looks inside it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Check = Callable[[Mapping[str, Any]], bool]
 class Constraint(NamedTuple):
     """One test on one attribute. Sorts by its fields; equal fields mean the same.
 
-    An operand of type number may be integer or real; that of `in` is a sorted tuple without
-    repetition, that of `between` a pair, that of `exists` None, that of `like` a pattern with
-    backslash escapes, that of `holds` the name of a dialect and a text in it, and its name is "".
+    An operand of type number may be integer or real. The operand of `in` is a sorted tuple without
+    repetition, of `between` a pair, of `exists` None, of `like` a pattern with backslash escapes,
+    and of `holds` the name of a dialect and a text in it; the attribute name of `holds` is "".
     """
 
     name: str
@@ -77,7 +77,7 @@ def _iin(operand: tuple[str, ...]) -> Test:
 
 
 def _folded(compare: Callable[[str, str], bool]) -> Callable[[str], Test]:
-    """An operator on folded texts from one on texts."""
+    """The operator on folded texts that corresponds to an operator on texts."""
 
     def build(operand: str) -> Test:
         folded = fold(operand)
@@ -86,8 +86,8 @@ def _folded(compare: Callable[[str, str], bool]) -> Callable[[str], Test]:
     return build
 
 
-# What each operator means on one value whose type the constraint accepts. `v == v` is false for NaN
-# alone, which satisfies no comparison.
+# What each operator means on one value of a type that the constraint accepts. `v == v` is false
+# only for NaN, which satisfies no comparison.
 TESTS: Final[dict[str, Callable[[Any], Test]]] = {
     "=": lambda c: lambda v: v == c,
     "!=": lambda c: lambda v: v != c and v == v,
@@ -120,13 +120,13 @@ TEXT_ONLY: Final = frozenset(
     if (operator.startswith("i") and operator != "in")
     or operator in {"prefix", "suffix", "contains", "like", "matches"}
 )
-# The same operators without regard to case, and back.
+# From each operator to the one that ignores case, and back.
 IGNORING_CASE: Final = {o: "i" + o for o in TESTS if "i" + o in TESTS}
 MINDING_CASE: Final = {i: o for o, i in IGNORING_CASE.items()}
 
 
 def value_test(constraint: Constraint) -> Test:
-    """The test on one scalar of any type, without regard to negation."""
+    """The test on one scalar of any type; it ignores negation."""
     accepts = ACCEPTS[constraint.type]
     test = TESTS[constraint.operator](constraint.operand)
     return lambda value: type(value) in accepts and test(value)
@@ -140,7 +140,7 @@ def check(constraint: Constraint) -> Check:
     accepts = ACCEPTS[constraint.type]
     test = TESTS[constraint.operator](constraint.operand)
     wanted = not constraint.negated
-    plain = "." not in name  # then the event's own key is the only way to the attribute
+    plain = "." not in name  # then only the event's own key can hold the attribute
 
     def holds(event: Mapping[str, Any]) -> bool:
         value = event.get(name)
@@ -161,7 +161,7 @@ def check(constraint: Constraint) -> Check:
 
 
 def _whole_check(constraint: Constraint) -> Check:
-    """The test of a dialect on the event as it came."""
+    """The test of a dialect on the event as it was given."""
     dialect, text = residual(constraint)
     test = DIALECTS[dialect].test(text)
     wanted = not constraint.negated
@@ -169,14 +169,14 @@ def _whole_check(constraint: Constraint) -> Check:
 
 
 def residual(constraint: Constraint) -> tuple[str, str]:
-    """The dialect of a constraint by `holds`, and the text in it."""
+    """The dialect and the text of a constraint by `holds`."""
     assert isinstance(constraint.operand, tuple)
     dialect, text = constraint.operand
     return str(dialect), str(text)
 
 
 def names_asked(constraint: Constraint) -> frozenset[str]:
-    """The attributes that a constraint looks at; the empty name means the whole event."""
+    """The attributes that a constraint reads; the empty name means the whole event."""
     if constraint.operator != "holds":
         return frozenset({constraint.name})
     dialect, text = residual(constraint)
@@ -185,7 +185,7 @@ def names_asked(constraint: Constraint) -> frozenset[str]:
 
 
 def simplify(constraint: Constraint) -> Constraint | None:
-    """The same set of values by the simplest operator; None where the set is empty.
+    """A constraint with the same set of values and the simplest operator; None if it is empty.
 
     >>> simplify(Constraint("name", "like", "string", False, "web-%"))
     Constraint(name='name', operator='prefix', type='string', negated=False, operand='web-')
@@ -219,14 +219,14 @@ def _simplify_like(constraint: Constraint) -> Constraint:
 
 
 def _simplify_text(constraint: Constraint) -> Constraint:
-    """`prefix ''` and its like hold for any text."""
+    """`prefix ''`, `suffix ''` and `contains ''` hold for any text."""
     if constraint.operand == "":
         return constraint._replace(operator="exists", operand=None)
     return _simplify_caseless(constraint)
 
 
 def _simplify_caseless(constraint: Constraint) -> Constraint:
-    """An operator that ignores case is the plain one where the operand has none, else folded."""
+    """If the operand has no case, use the plain operator; else fold the operand."""
     plain = MINDING_CASE.get(constraint.operator)
     if plain is None or not isinstance(constraint.operand, str):
         return constraint
@@ -250,7 +250,7 @@ def _simplify_in(constraint: Constraint) -> Constraint:
     assert isinstance(constraint.operand, tuple)
     if len(constraint.operand) == 1:
         return constraint._replace(operator="=", operand=constraint.operand[0])
-    if constraint.type == "bool":  # both
+    if constraint.type == "bool":  # both booleans
         return constraint._replace(operator="exists", operand=None)
     return constraint
 
@@ -272,7 +272,7 @@ def _simplify_not_equal(constraint: Constraint) -> Constraint:
 
 
 def _simplify_text_bound(constraint: Constraint) -> Constraint | None:
-    """No text is below the empty one."""
+    """Simplify a comparison with the empty text, which is the lowest."""
     if constraint.operator == "<" and constraint.operand == "\0":
         return constraint._replace(operator="=", operand="")
     if constraint.operand != "":
@@ -285,7 +285,7 @@ def _simplify_text_bound(constraint: Constraint) -> Constraint | None:
 
 
 def _simplify_int(constraint: Constraint) -> Constraint | None:
-    """Bounds on integers become integers, included; those past 64 bit stay as they are written."""
+    """Turn bounds on integers into inclusive integers; those beyond 64 bits stay as written."""
     operator, operand = constraint.operator, constraint.operand
     simpler: Constraint | None
     if operator == "exists":
@@ -316,7 +316,7 @@ def _simplify_int(constraint: Constraint) -> Constraint | None:
 
 
 def _some_real(constraint: Constraint) -> bool:
-    """Whether a double lies in the set: an integer past 2^53 need not be one."""
+    """Whether some double lies in the set; an integer above 2^53 need not be a double."""
     operand: Any = constraint.operand
     match constraint.operator:
         case "=":
@@ -330,7 +330,7 @@ def _some_real(constraint: Constraint) -> bool:
 
 
 def next_double(bound: int | float, above: bool) -> float:
-    """The double next to a number that need not be one: not below it, or not above it."""
+    """The nearest double that is not below a number (`above`) or not above it."""
     near = float(bound)
     if above and near < bound:
         return math.nextafter(near, math.inf)
@@ -340,7 +340,7 @@ def next_double(bound: int | float, above: bool) -> float:
 
 
 def _fits(operand: Operand) -> bool:
-    """Whether every integer of the operand fits 64 bit, so that it can be written."""
+    """Whether every integer of the operand fits 64 bits, so that the text form can write it."""
     values = operand if isinstance(operand, tuple) else (operand,)
     return all(not isinstance(v, int) or INT_MIN <= v <= INT_MAX for v in values)
 

@@ -1,9 +1,9 @@
-"""What can go wrong at the hands of a user, one class for each kind of mistake.
+"""The errors that users cause, one class for each kind of mistake.
 
-`PredicateError` is a mistake in a predicate's text, `NormalFormError` a predicate that is fine but
-too large for the operation asked of it, `TranslationError` one that another dialect cannot say,
-`EventError` an event that is not one. All are `ValueError`s. `caret` draws the place of a mistake,
-in whatever text it stands.
+`PredicateError` is a mistake in the text of a predicate. `NormalFormError` means that a valid
+predicate is too large for an operation, `TranslationError` that another dialect cannot express it.
+`EventError` means that something is not a valid event. All are `ValueError`s. `caret` shows the
+place of a mistake in a text.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _WINDOW = 72  # columns of the text shown around the caret
 class PredicateError(ValueError):
     """A predicate that cannot be read.
 
-    `line` and `column` count from 1, `expected` says what should have stood there, `found` what
-    did. The message shows the line with a caret under the place.
+    `line` and `column` count from 1. `expected` says what should stand there, `found` what does.
+    The message shows the line with a caret under the place.
     """
 
     def __init__(self, text: str, position: int, expected: str, found: str | None = None) -> None:
@@ -31,7 +31,7 @@ class PredicateError(ValueError):
         super().__init__(f"{self.summary}\n{self.caret}")
 
     def __reduce__(self) -> tuple[type[PredicateError], tuple[str, int, str, str]]:
-        """Rebuild from the facts, so that the error survives the way from a worker process."""
+        """Pickle by the constructor's arguments, so the error can come from a worker process."""
         return PredicateError, (self.text, self.position, self.expected, self.found)
 
     @property
@@ -48,9 +48,9 @@ class PredicateError(ValueError):
 
 
 class NormalFormError(ValueError):
-    """The operation needs the normal form, and this predicate's would pass the bound.
+    """An operation needs the normal form of a predicate, and that would pass the bound.
 
-    The predicate is still good for matching, which goes through its expression.
+    The predicate still matches events, because matching evaluates its expression.
     """
 
     def __init__(self, max_filters: int) -> None:
@@ -62,14 +62,14 @@ class NormalFormError(ValueError):
         )
 
     def __reduce__(self) -> tuple[type[NormalFormError], tuple[int]]:
-        """Rebuild from the bound."""
+        """Pickle by the constructor's argument."""
         return NormalFormError, (self.max_filters,)
 
 
 class TranslationError(ValueError):
-    """A predicate, or a part of one, that the dialect asked for cannot say.
+    """A predicate, or a part of one, that another dialect cannot express.
 
-    `dialect` names it, `part` is what it cannot say, in our text form, and `reason` why.
+    `dialect` names the dialect, `part` is the part in our text form, and `reason` says why.
     """
 
     def __init__(self, dialect: str, part: str, reason: str) -> None:
@@ -80,12 +80,12 @@ class TranslationError(ValueError):
         super().__init__(f"{dialect} cannot say {shown}: {reason}")
 
     def __reduce__(self) -> tuple[type[TranslationError], tuple[str, str, str]]:
-        """Rebuild from the facts."""
+        """Pickle by the constructor's arguments."""
         return TranslationError, (self.dialect, self.part, self.reason)
 
 
 class EventError(ValueError):
-    """An event that is not one: malformed JSON, a value of a foreign type, too deep a nesting.
+    """Not a valid event: malformed JSON, a value of an unsupported type, or too deep a nesting.
 
     `position` is the character, from 0, at which JSON text is malformed; None for other mistakes.
     """
@@ -96,7 +96,7 @@ class EventError(ValueError):
 
 
 def caret(text: str, position: int) -> str:
-    """The line of a text in which a position is, cut to a window, with a caret under the place.
+    """The line of a text that holds a position, cut to a window, with a caret under it.
 
     >>> print(caret("x = 1\\nand y ? 2", 12))
       and y ? 2

@@ -1,9 +1,9 @@
-"""Events: what predicates are asked about.
+"""Events: mappings from attribute names to values, and how the language reads them.
 
-An event is a mapping from names to values. For the language every attribute is a *set of scalars*:
-a scalar is a set of one, a list is the set of its elements, null and the empty list are the empty
-set, which is what "absent" means. A nested record is no value of its own; its fields are attributes
-with dotted names. Everything a predicate can say follows from that one picture.
+For the language every attribute is a *set of scalars*: a scalar is a set of one, a list is the set
+of its elements, and null and the empty list are the empty set, which is what "absent" means. A
+nested record is not a value; its fields are attributes with dotted names. Everything a predicate
+can say follows from that one picture.
 
 This file knows nothing of predicates.
 """
@@ -24,11 +24,11 @@ MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 
 
 class Event(dict[str, Any]):
-    """An event laid flat: dotted name to a scalar, or to a tuple of them where there are several.
+    """A flat event: each dotted name leads to a scalar, or to a tuple if there are several.
 
-    Build one where many predicates meet the same event; a plain mapping works everywhere too and is
-    looked up as needed. JSON text or bytes are decoded. `source` is the event as it came, nested,
-    for those who must tell null from absent or one record of a list from the next.
+    Build one if you test many predicates on the same event; a plain mapping works everywhere too
+    and is looked up as needed. JSON text or bytes are decoded. `source` is the event as given,
+    nested, for code that must distinguish null from absent or the records of a list.
 
     >>> Event({"class": "alert", "host": {"name": "web-1", "tags": ["a", "b"], "rack": None}})
     Event({'class': 'alert', 'host.name': 'web-1', 'host.tags': ('a', 'b')})
@@ -54,7 +54,7 @@ class Event(dict[str, Any]):
 
 
 def read(source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> Mapping[str, Any]:
-    """The event as a mapping: given as one, or as JSON text of one."""
+    """The event as a mapping, from a mapping or from the JSON text of an object."""
     if isinstance(source, Mapping):
         return source
     if not isinstance(source, bytes | bytearray | memoryview | str):
@@ -79,7 +79,7 @@ def read(source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> Ma
 
 
 def _malformed(source: bytes | bytearray | memoryview | str, message: str) -> EventError:
-    """The error for JSON text that msgspec could not read to its end."""
+    """The error for JSON text that msgspec cannot decode."""
     raw = source.encode() if isinstance(source, str) else bytes(source)
     position = json_position(raw, message)
     before = raw.decode("utf-8", "replace")[:position]
@@ -88,10 +88,10 @@ def _malformed(source: bytes | bytearray | memoryview | str, message: str) -> Ev
 
 
 def lookup(event: Mapping[str, Any], name: str) -> list[Scalar]:
-    """All values of an attribute; none where it is absent.
+    """All values of an attribute; none if it is absent.
 
-    A dotted name is reached through nested records, through keys that hold the dots themselves, or
-    both; what every way finds belongs to the attribute.
+    A dotted name may lead through nested records, through keys that contain dots, or both; the
+    values at the end of every path belong to the attribute.
 
     >>> lookup({"host": [{"name": "a"}, {"name": "b"}], "host.name": "c"}, "host.name")
     ['a', 'b', 'c']
@@ -123,14 +123,14 @@ def _follow(
 
 
 def _records(value: Any, name: str, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The records in a value: itself, or those within a list."""
+    """The records in a value: the value itself, or those in a list."""
     for element in _elements(value, name, depth):
         if isinstance(element, Mapping):
             yield element
 
 
 def _elements(value: Any, name: str, depth: int) -> Iterator[Any]:
-    """A value as its non-null elements, lists within lists opened."""
+    """The non-null elements of a value; nested lists are flattened."""
     if depth > MAX_EVENT_DEPTH:
         raise EventError(f"attribute {name!r}: nested deeper than {MAX_EVENT_DEPTH} levels")
     if value is None:
@@ -161,7 +161,7 @@ def _flatten(
 
 
 def scalar(value: Any, name: str) -> Scalar:
-    """One value as one of the four scalar types, or an error that names the attribute."""
+    """A value as one of the four scalar types; raises an error that names the attribute."""
     if type(value) in SCALARS:
         return value  # type: ignore[no-any-return]
     if isinstance(value, float):

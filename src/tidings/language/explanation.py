@@ -1,10 +1,10 @@
 """Explanations: why an event does or does not match a predicate, in words.
 
-The verdict of every constraint comes from `constraint.check`, the same function that matching uses;
+The verdict on every constraint comes from `constraint.check`, the same function that matching uses;
 this file only finds the words for it. A phrase states a fact about the event (`severity is 1, not
 above 2`) and leaves out what follows from it, so a constraint and its negation share their phrases.
 
-Everything is kept in the value, however large; only the text (`str`) is cut to the bounds below.
+An `Explanation` keeps everything, however large; only its text (`str`) is cut to the bounds below.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ MAX_COMPARISONS: Final = 100  # absent attributes for which that is done
 class Finding:
     """One constraint and the event: whether it holds, and why.
 
-    `holds` is None where nobody can tell: the attribute has a value of a type that events do not
-    have. Matching raises `EventError` when it comes to such a value, so then the verdict on the
-    predicate does not depend on it.
+    `holds` is None if it cannot be told: the attribute has a value of an unsupported type. Matching
+    raises `EventError` when it reads such a value; if it did not raise, the verdict on the
+    predicate does not depend on this constraint.
     """
 
     constraint: Constraint
@@ -109,9 +109,10 @@ class FilterFinding:
 class Explanation:
     """Why an event matches a predicate or does not.
 
-    `tree` is the expression as written. `filters` are those of the normal form, None where that
-    would pass the bound `max_filters`. Where the event does not match, `nearest` is the number of
-    the filter, from 0, with the fewest constraints that do not hold, and `missing` are those.
+    `tree` is the expression as written. `filters` are those of the normal form, or None if that
+    would pass the bound `max_filters`. If the event does not match, `nearest` is the number, from
+    0, of the filter with the fewest constraints that do not hold, and `missing` are these
+    constraints.
     """
 
     predicate: str
@@ -128,12 +129,12 @@ class Explanation:
         return tuple(_findings(self.tree))
 
     def as_dict(self) -> dict[str, Any]:
-        """The explanation as plain values, ready for JSON. The names of the fields stay.
+        """The explanation as plain values, ready for JSON. The names of the fields are stable.
 
         - `predicate`: the canonical text; `matches`: true or false
         - `tree`: the expression. A group has `kind` ("and", "or", "not"), `holds` and `parts`; a
           constraint has `kind` ("constraint"), `text`, `name`, `holds` and `why`. `holds` is null
-          where the event has a value of a type that events do not have.
+          if the event has a value of an unsupported type.
         - `normal_form`: `max_filters` (the bound), `past_bound`, `filters` (null past the bound;
           each with `text`, `holds`, `failing`, `constraints`), `nearest` (number of a filter from
           0, or null), `missing` (its constraints that do not hold, as in the tree)
@@ -169,7 +170,7 @@ def explain(
 ) -> Explanation:
     """Why the event matches the predicate or does not.
 
-    Law: `explain(p, e).matches == p.matches(e)`, and one raises `EventError` where the other does.
+    Law: `explain(p, e).matches == p.matches(e)`, and one raises `EventError` if the other does.
 
     >>> from tidings.language.predicate import parse
     >>> found = explain(parse("severity > 2 and site = 'Oslo'"), {"severity": 1, "sites": ["Oslo"]})
@@ -201,7 +202,7 @@ def explain(
 
 
 class _Examiner:
-    """One event being looked at; each constraint is asked once, each name looked for once."""
+    """Examines one event; it tests each constraint once and looks up each name once."""
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self.event = event
@@ -241,7 +242,7 @@ class _Examiner:
         return Finding(constraint, holds, absence + _NEGATED * constraint.negated)
 
     def holds(self, constraint: Constraint) -> bool | None:
-        """The verdict of matching itself; None where the event has a value there that is none."""
+        """The verdict of matching itself; None if the event has an unsupported value there."""
         if constraint not in self.verdicts:
             try:
                 self.verdicts[constraint] = check(constraint)(self.event)
@@ -250,7 +251,7 @@ class _Examiner:
         return self.verdicts[constraint]
 
     def absence(self, name: str) -> str:
-        """In which way an attribute is absent, and what may have been meant instead."""
+        """How an attribute is absent, and which attribute may have been meant instead."""
         if self.names is None:
             self.names = {}
             _collect(self.event, "", self.names, 0)
@@ -264,19 +265,19 @@ class _Examiner:
         if fields:
             listed = ", ".join(map(_shown_name, fields[:MAX_VALUES_SHOWN]))
             more = ", …" if len(fields) > MAX_VALUES_SHOWN else ""
-            return f"{shown} is a record and no value itself; its attributes are {listed}{more}"
+            return f"{shown} is a record, not a value; its attributes are {listed}{more}"
         alike = _alike(name, [n for n, s in self.names.items() if s == _PRESENT])
         return f"the event has no {shown}" + (f" (it has {_shown_name(alike)})" if alike else "")
 
 
 _PRESENT: Final = "present"
-_NEGATED: Final = ", and the negation holds on absence"
+_NEGATED: Final = ", so the negation holds"
 
 
 def _collect(event: Mapping[str, Any], prefix: str, names: dict[str, str], depth: int) -> None:
-    """The dotted names of an event, each with whether it is present or in which way it is not.
+    """Collect the dotted names of an event, each with whether it is present or how it is absent.
 
-    Unlike `Event` this takes any value and stops at a bound: it only serves to find words.
+    Unlike `Event`, this accepts any value and stops at a bound: it only serves to find words.
     """
     for key, value in event.items():
         if len(names) >= MAX_NAMES_COMPARED or depth > MAX_EVENT_DEPTH:
@@ -294,7 +295,7 @@ def _collect(event: Mapping[str, Any], prefix: str, names: dict[str, str], depth
 
 
 def _alike(name: str, names: list[str]) -> str | None:
-    """The attribute that may have been meant: other case, a record's field, or spelled alike."""
+    """The attribute that may have been meant: in other case, in a record, or spelled alike."""
     folded = name.casefold()
     for other in names:
         if other.casefold() == folded:
@@ -308,11 +309,11 @@ def _alike(name: str, names: list[str]) -> str | None:
 
 # Words
 
-# For each operator what is said of one value that satisfies it, of one that does not, and of
-# several of which none does.
+# For each operator the phrases for one value that satisfies it, for one that does not, and for
+# several values that all do not.
 _PHRASES: Final[dict[str, tuple[str, str, str]]] = {
     "=": ("", ", not {x}", "none of them is {x}"),
-    "!=": (", not {x}", ", equal to {x}", "none of them is anything else than {x}"),
+    "!=": (", not {x}", ", equal to {x}", "none of them differs from {x}"),
     "<": (", below {x}", ", not below {x}", "none of them is below {x}"),
     "<=": (", at most {x}", ", above {x}", "none of them is at most {x}"),
     ">": (", above {x}", ", not above {x}", "none of them is above {x}"),
@@ -338,7 +339,7 @@ _PHRASES: Final[dict[str, tuple[str, str, str]]] = {
     "matches": (
         ", in which the expression {x} is found",
         ", in which the expression {x} is not found",
-        "in none of them the expression {x} is found",
+        "the expression {x} is found in none of them",
     ),
     "exists": ("", "", ""),
 }
@@ -358,7 +359,7 @@ _KINDS: Final[dict[type, str]] = {
 
 
 def _whole_words(constraint: Constraint, holds: bool | None) -> str:
-    """What a test of another dialect says to an event."""
+    """The phrase for a test of another dialect."""
     dialect, _ = residual(constraint)
     if holds is None:
         return f"the event has a value that {dialect} does not know"
@@ -368,7 +369,7 @@ def _whole_words(constraint: Constraint, holds: bool | None) -> str:
 
 
 def _words(constraint: Constraint, values: list[Scalar]) -> str:
-    """What the values of an attribute have to do with a constraint, without its negation."""
+    """The phrase for a constraint and the values of its attribute; it ignores negation."""
     name = _shown_name(constraint.name)
     accepts = ACCEPTS[constraint.type]
     test = value_test(constraint)
@@ -433,7 +434,7 @@ def _shown(value: Scalar) -> str:
 
 
 def _numeral(number: int | float) -> str:
-    # Python refuses to write integers of more digits than some thousands.
+    # Python refuses to write integers of more than a few thousand digits.
     if isinstance(number, int) and number.bit_length() > 1_000:
         return f"{'-' if number < 0 else ''}2^{number.bit_length() - 1}…"
     return repr(number)
@@ -456,7 +457,7 @@ def _shorten(text: str, length: int = MAX_TEXT_SHOWN) -> str:
 
 
 def printable(text: str) -> str:
-    """A text without characters that steer a terminal: they are written as escapes."""
+    """A text with escapes instead of characters that could control a terminal."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,8 +1,8 @@
-"""Expressions: constraints under and, or, not, as they were written.
+"""Expressions: constraints combined by and, or and not, as they were written.
 
-An expression can be asked whether an event satisfies it (`compile_check`) and be brought to normal
-form (`expand`). The normal form is where everything but plain matching works; its size is bounded,
-because a short text can mean a disjunction of astronomically many filters.
+`compile_check` makes a function that tests an event, and `expand` computes the normal form.
+Everything except plain matching works on the normal form. Its size is bounded, because a short text
+can mean a disjunction of astronomically many filters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """The part does not hold. A negated constraint is a constraint, not one of these."""
+    """The part does not hold. A negated constraint is a `Constraint`, not a `Not`."""
 
     part: And | Or
 
@@ -55,7 +55,7 @@ def negate(expression: Expression) -> Expression:
 
 
 def conjoin(parts: Iterable[Expression]) -> Expression:
-    """The conjunction, with nested ones opened."""
+    """The conjunction of the parts; nested conjunctions are flattened."""
     flat: list[Expression] = []
     for part in parts:
         flat.extend(part.parts if isinstance(part, And) else (part,))
@@ -63,7 +63,7 @@ def conjoin(parts: Iterable[Expression]) -> Expression:
 
 
 def disjoin(parts: Iterable[Expression]) -> Expression:
-    """The disjunction, with nested ones opened."""
+    """The disjunction of the parts; nested disjunctions are flattened."""
     flat: list[Expression] = []
     for part in parts:
         flat.extend(part.parts if isinstance(part, Or) else (part,))
@@ -123,17 +123,17 @@ Reduce = Callable[[list[Conjunction]], list[Conjunction]]
 
 
 def expand(expression: Expression, max_filters: int, reduce: Reduce) -> list[Conjunction]:
-    """The disjunction of conjunctions that means the same, of simplified constraints.
+    """The equivalent disjunction of conjunctions, of simplified constraints.
 
-    Each step is reduced by the function given, so that what is absorbed does not count. Raises
-    `TooManyFilters` where a step passes the bound, or where the work of all steps passes a fixed
-    multiple of it: hostile text may ask for much that is absorbed again.
+    It applies `reduce` after each step, so what is absorbed does not count. Raises `TooManyFilters`
+    if a step passes the bound, or if the work of all steps passes a fixed multiple of it: hostile
+    text may need much work that is absorbed again.
     """
     return _Expansion(max_filters, reduce).of(expression, negated=False)
 
 
 class _Expansion:
-    """One expansion, its bound and what is left of its budget of constraints handled."""
+    """One expansion, with its bound and the rest of its budget, in constraints handled."""
 
     def __init__(self, max_filters: int, reduce: Reduce) -> None:
         self.max_filters = max_filters

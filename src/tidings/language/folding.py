@@ -15,17 +15,17 @@ _HIGHEST_CASED = 0x1E943  # the last code point with a case mapping (Adlam)
 
 @lru_cache(maxsize=65536)
 def _fold_character(character: str) -> str:
-    """Fold one code point; where only a longer folding exists, it stays as it is."""
+    """Fold one code point; it stays as it is if only a longer folding exists."""
     folded = character.casefold()
     if len(folded) == 1:
         return folded
-    # Full folding grows here (status F). The simple one, where there is one, is the lower case.
+    # Full folding is longer here (status F). The simple folding, if any, is the lower case.
     lower = character.lower()
     return lower if len(lower) == 1 else character
 
 
 def fold(text: str) -> str:
-    """Fold a text for comparison without regard to case.
+    """Fold a text for a comparison that ignores case.
 
     >>> fold("Straße") == fold("STRAẞE"), fold("ΣΑΣ") == fold("σας")
     (True, True)
@@ -37,7 +37,7 @@ def fold(text: str) -> str:
 
 @cache
 def _orbits() -> dict[str, str]:
-    """For each folded character that stands for several, all of them."""
+    """For each folded character to which several characters fold, all of them."""
     orbits: dict[str, str] = {}
     for code in range(_HIGHEST_CASED + 1):
         character = chr(code)

@@ -1,7 +1,7 @@
-"""What msgspec says of text that is not JSON, in our words and in characters.
+"""Rewords msgspec's errors for malformed JSON, and gives their place in characters.
 
-It says it in a message, which names the place in bytes. Only the message is looked at: this file
-does not know whose text it is, nor does it load msgspec.
+msgspec names the place in its message, in bytes. This file reads only the message: it does not know
+whose text it is, and it does not load msgspec.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def json_reason(message: str) -> str:
 
 
 def json_position(raw: bytes, message: str) -> int:
-    """The character, from 0, that msgspec means by the byte in its message; the end if it has none.
+    """The character, from 0, at the byte that msgspec's message names; the end if it names none.
 
     >>> json_position('{"ü": 1,}'.encode(), "JSON is malformed: … (byte 9)")
     8
@@ -28,6 +28,6 @@ def json_position(raw: bytes, message: str) -> int:
     place = re.search(r"\(byte (\d+)\)", message)
     if place is None:
         return len(raw.rstrip().decode("utf-8", "replace"))
-    # What trails is named by the byte after its first.
+    # For trailing characters msgspec names the byte after the first of them.
     at = int(place[1]) - ("trailing characters" in message)
     return len(raw[:at].decode("utf-8", "ignore"))

@@ -1,8 +1,8 @@
-"""Predicates: what a subscription asks for, the thing users hold.
+"""`Predicate` and `parse`: a test on the content of events, and the algebra on such tests.
 
-A predicate keeps its expression as written, for matching and for showing, and works out its normal
+A predicate keeps its expression as written, to match events and to print it. It computes its normal
 form, a reduced disjunction of filters, when something first needs it. Equality, covering, overlap
-and reduction speak of the normal form. Where that would pass the bound, the predicate still
+and reduction use the normal form. If the normal form would pass the bound, the predicate still
 matches.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
 
 MAX_FILTERS: Final = 4_096
-_MANY: Final = 8  # filters from which an index pays
+_MANY: Final = 8  # from this many filters on, an index pays
 
 
 class Predicate:
@@ -71,7 +71,7 @@ class Predicate:
     def filters(self) -> tuple[Filter, ...]:
         """The normal form: sorted filters, none of which another covers.
 
-        Raises `NormalFormError` where it would pass the bound.
+        Raises `NormalFormError` if it would pass the bound.
         """
         filters = self._filters
         if filters is None:
@@ -88,10 +88,10 @@ class Predicate:
     def covers(self, other: Predicate, lists: bool = True) -> bool:
         """Whether every event that matches the other matches this one.
 
-        Exact where both have one filter; where this one has several it may say no when unsure,
-        never yes when wrong. With `lists=False` attributes are taken to hold one value at most,
-        which lets `name prefix 'ab'` cover `name >= 'ab' and name < 'ac'`; a list could satisfy the
-        two bounds by two different values.
+        Exact if both have one filter. If this one has several, it may say no when unsure, but never
+        yes when that is wrong. `lists=False` says that every attribute holds at most one value;
+        then `name prefix 'ab'` covers `name >= 'ab' and name < 'ac'`, while a list could satisfy
+        the two bounds by two different values.
         """
         mine, theirs = self.filters, other.filters
         if len(mine) < _MANY or len(theirs) < _MANY:
@@ -102,19 +102,19 @@ class Predicate:
         return all(index.find(g) is not None or not g.possible(lists) for g in theirs)
 
     def intersects(self, other: Predicate, lists: bool = True) -> bool:
-        """Whether some event may match both. May say yes when unsure, never no when wrong.
+        """Whether some event may match both. May say yes when unsure, never no when that is wrong.
 
-        With `lists=False` attributes are taken to hold one value at most: `x < 3` and `x > 5` then
-        have nothing in common, while as they stand `{"x": [1, 9]}` matches both.
+        `lists=False` says that every attribute holds at most one value: then no event matches both
+        `x < 3` and `x > 5`, while with lists `{"x": [1, 9]}` matches both.
         """
         theirs = other.filters
         return any(f.intersects(g, lists) for f in self.filters for g in theirs)
 
     def reduce(self, merge: bool = True, lists: bool = True) -> Predicate:
-        """The same meaning by as few constraints as we know how.
+        """An equal predicate with as few constraints as we can find.
 
         Drops redundant constraints and filters (paper U, section 4.2) and, with `merge`, joins
-        filters that differ in one attribute only: ranges that touch, values into `in` lists.
+        filters that differ in one attribute only: ranges that touch, and values into `in` lists.
 
         >>> print(parse("x = 1 or x between 3 and 5 or x = 2 or x > 4").reduce())
         x in (1, 2) or x >= 3
@@ -124,7 +124,7 @@ class Predicate:
     def explain(
         self, event: Mapping[str, Any] | bytes | bytearray | memoryview | str
     ) -> Explanation:
-        """Why the event matches or does not: for every constraint whether it holds, and why."""
+        """Why the event matches or not: for every constraint, whether it holds and why."""
         from tidings.language.explanation import explain  # here: it needs this file
 
         return explain(self, event)
@@ -149,7 +149,7 @@ class Predicate:
     # As a value
 
     def __eq__(self, other: object) -> bool:
-        """Equal normal forms, or equal expressions where there is no normal form."""
+        """Whether the normal forms are equal, or the expressions if there is no normal form."""
         if not isinstance(other, Predicate):
             return NotImplemented
         return self is other or self._identity() == other._identity()
@@ -174,17 +174,17 @@ class Predicate:
         return f"parse({text if len(text) <= 200 else text[:199] + '…'!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels between processes as its text."""
+        """Pickle as text."""
         return parse, (str(self), self.max_filters)
 
 
 def parse(
     text: str | Mapping[str, Any], max_filters: int = MAX_FILTERS, dialect: str = "tidings"
 ) -> Predicate:
-    """The predicate that a text writes; `PredicateError` says where it does not.
+    """Parse a predicate; `PredicateError` says where a mistake is.
 
-    `max_filters` bounds the normal form; past it the predicate only matches. `dialect` is that of
-    the text, a row of `DIALECTS`; the patterns of EventBridge may also be given as mappings.
+    `max_filters` bounds the normal form; beyond it, the predicate can only match. `dialect` names
+    the dialect of the text, a row of `DIALECTS`; EventBridge patterns may also be mappings.
 
     >>> parse({"severity": [{"numeric": [">=", 2, "<=", 5]}]}, dialect="eventbridge")
     parse('severity between 2 and 5')
@@ -195,7 +195,7 @@ def parse(
 
 
 def normal_forms(predicates: Sequence[Predicate]) -> list[tuple[Filter, ...]]:
-    """The normal forms of very many predicates, quickly where they are known already."""
+    """The normal forms of very many predicates; quick if they are already known."""
     known = list(map(attrgetter("_filters"), predicates))
     if set(map(type, known)) <= {tuple}:
         return known
@@ -203,10 +203,10 @@ def normal_forms(predicates: Sequence[Predicate]) -> list[tuple[Filter, ...]]:
 
 
 def union(predicates: Iterable[Predicate]) -> Predicate:
-    """Events that match any of the predicates, reduced; of none, the predicate `false`.
+    """The predicate of events that match any of the predicates, reduced; `false` for none.
 
-    This is how an interest is made of subscriptions. The bound of the normal form does not apply: a
-    union is no larger than its parts. If a part has no normal form, the union is not reduced.
+    This makes an interest from subscriptions. The bound of the normal form does not apply, because
+    a union is no larger than its parts. If a part has no normal form, the union is not reduced.
     """
     parts = list(predicates)
     bound = max((p.max_filters for p in parts), default=MAX_FILTERS)
@@ -218,14 +218,14 @@ def union(predicates: Iterable[Predicate]) -> Predicate:
 
 
 def _combined(expression: ex.Expression, max_filters: int) -> Predicate:
-    """A predicate of a combined expression, whose depth is bounded like that of a text."""
+    """A predicate of a combined expression; its depth is bounded, as in a text."""
     if ex.depth(expression) > 3 * ex.MAX_DEPTH:
         raise PredicateError("", 0, f"at most {3 * ex.MAX_DEPTH} levels of nesting", "more")
     return Predicate(expression, max_filters)
 
 
 def _normal_form(expression: ex.Expression, max_filters: int) -> tuple[Filter, ...] | bool:
-    """The reduced disjunction of conjunctions; False where it would pass the bound."""
+    """The reduced disjunction of conjunctions; False if it would pass the bound."""
     plain = _plain_conjunction(expression)
     if plain is not None:
         return plain
@@ -237,7 +237,7 @@ def _normal_form(expression: ex.Expression, max_filters: int) -> tuple[Filter, .
 
 
 def _plain_conjunction(expression: ex.Expression) -> tuple[Filter, ...] | None:
-    """The normal form of one constraint or a conjunction of some, which most predicates are."""
+    """The normal form of one constraint or a conjunction of constraints, as most predicates are."""
     parts = (expression,) if isinstance(expression, Constraint) else ()
     if isinstance(expression, ex.And):
         parts = expression.parts  # type: ignore[assignment]

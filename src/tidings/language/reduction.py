@@ -1,11 +1,11 @@
-"""Reduction of disjunctions (paper U, section 4.2; U8): the same meaning by fewer constraints.
+"""Reduction of disjunctions (paper U, 4.2; U8): the same meaning with fewer constraints.
 
 The paper drops constraints that others in their filter imply (`filter.normalise`) and filters that
-another covers (`absorb`). Beyond it, filters that differ in one attribute only are merged where one
-constraint can say what two did (`merge`): values into `in` lists, ranges that touch into one.
+another covers (`absorb`). Beyond the paper, `merge` joins filters that differ in one attribute only
+if one constraint can express two: values become an `in` list, ranges that touch become one.
 
-All pairs are never compared: filters are filed in a tree by their constraints (`Coverings`), and a
-search for one that covers another follows only what the other implies.
+It never compares all pairs: a tree holds the filters by their constraints (`Coverings`), and the
+search for a filter that covers another follows only branches that the other implies.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from tidings.language.sets import box, subset
 
 
 class _Node:
-    """A place in the tree of filed filters: those that end here, and those that ask for more."""
+    """A node in the tree of filters: the filters that end here, and branches for the others."""
 
     __slots__ = ("ends", "equal", "implied", "needs", "other")
 
     def __init__(self) -> None:
         self.ends: list[int] = []
-        self.needs = sys.maxsize  # steps still to come before the nearest end
+        self.needs = sys.maxsize  # steps from here to the nearest end
         # By name, equalities also by value; two may share it and differ in type: x = 1, int x = 1.
         self.equal: dict[str, dict[Any, dict[Constraint, _Node]]] = {}
         self.other: dict[str, dict[Constraint, _Node]] = {}
-        self.implied: dict[Constraint, list[_Node]] = {}  # what was found for one constraint
+        self.implied: dict[Constraint, list[_Node]] = {}  # cached answers for one constraint
 
 
 class Coverings:
-    """Filters filed so that one that covers a given filter is found quickly.
+    """A tree of filters that quickly finds one that covers a given filter.
 
-    A tree: each filter goes down by its constraints, first the equalities and then the others, of
-    rare attributes before common ones; a step is what it asks of one attribute in either half. A
-    search goes down only where the given filter implies the constraint and has steps enough left,
-    so it arrives at filters all of whose constraints are implied, which is what covering means.
+    Each filter is a path of its constraints: first the equalities, then the others, in both halves
+    rare attributes before common ones. A step holds the constraints on one attribute in one half. A
+    search goes down only if the given filter implies the step's constraints and has enough steps
+    left. So it arrives at filters all of whose constraints are implied, which is what covering
+    means.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Coverings:
         frequency = Counter(constraint.name for filter in filters for constraint in filter)
         ordered = sorted(frequency, key=lambda name: (frequency[name], name))
         self.rank = {name: rank for rank, name in enumerate(ordered)}
-        self.beside_equal: set[str] = set()  # attributes with other constraints than equalities
+        self.beside_equal: set[str] = set()  # attributes with constraints other than equalities
         for number, filter in enumerate(filters):
             self._file(number, filter)
 
@@ -75,11 +76,11 @@ class Coverings:
         node.ends.append(number)
 
     def find(self, filter: Filter, but: int = -1) -> int | None:
-        """The number of a filter, not dropped and not `but`, that covers the one given."""
+        """The number of a filter that covers the given one and is neither dropped nor `but`."""
         return next(self.every(filter, but), None)
 
     def every(self, filter: Filter, but: int = -1) -> Iterator[int]:
-        """The numbers of all filters, not dropped and not `but`, that cover the one given."""
+        """The numbers of all filters that cover the given one and are neither dropped nor `but`."""
         grouped = by_name(filter)
         rank = self.rank
         names = sorted((name for name in grouped if name in rank), key=rank.__getitem__)
@@ -93,7 +94,7 @@ class Coverings:
             for number in node.ends:
                 if number != but and not self.dropped[number]:
                     yield number
-            # From the step that led here on: a filter may ask several things of one attribute.
+            # Begin with the step that led here: filters may have several constraints on a name.
             for place in range(max(start - 1, 0), len(steps)):
                 same = grouped[steps[place]]
                 if place < len(names):
@@ -103,18 +104,18 @@ class Coverings:
                 pending.extend((child, place + 1) for child in children)
 
     def _equalities(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
-        """Where to go on from a node by an equality that these constraints imply."""
+        """The children of a node by an equality that these constraints imply."""
         values = node.equal.get(name)
         if values is None:
             return []
         if len(same) == 1 or (self.lists and not any(c.negated for c in same)):
             filed = [values.get(c.operand, {}) for c in same if _is_equality(c)]
-        else:  # several constraints may leave a single value
+        else:  # several constraints together may leave a single value
             filed = list(values.values())
         return self._implied(same, (entry for entries in filed for entry in entries.items()))
 
     def _others(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
-        """Where to go on from a node by another constraint that these imply."""
+        """The children of a node by another constraint that these imply."""
         filed = node.other.get(name)
         if filed is None:
             return []
@@ -136,7 +137,7 @@ class Coverings:
 
 
 def _child(node: _Node, constraint: Constraint) -> _Node:
-    """The node below another for a constraint, made where there is none."""
+    """The child of a node for a constraint; made if there is none."""
     if _is_equality(constraint):
         entries = node.equal.setdefault(constraint.name, {}).setdefault(constraint.operand, {})
     else:
@@ -147,8 +148,8 @@ def _child(node: _Node, constraint: Constraint) -> _Node:
 def absorb(filters: Iterable[Filter], lists: bool = True, thorough: bool = True) -> list[Filter]:
     """The filters without those that another covers, sorted.
 
-    A filter is dropped only for one that still stands, so a chain of coverings, even a closed one,
-    leaves the last of it standing. The longest go first, so the simplest are kept.
+    A filter is dropped only if one that is not dropped covers it, so a chain of coverings, even a
+    closed one, leaves its last filter. The longest are tried first, so the simplest are kept.
     """
     ordered = sorted(sorted(set(filters)), key=len, reverse=True)
     if len(ordered) > 1:
@@ -156,22 +157,22 @@ def absorb(filters: Iterable[Filter], lists: bool = True, thorough: bool = True)
         for number, filter in enumerate(ordered):
             if index.find(filter, but=number) is not None:
                 index.dropped[number] = True
-        ordered = [f for f, gone in zip(ordered, index.dropped, strict=True) if not gone]
+        ordered = [f for f, dropped in zip(ordered, index.dropped, strict=True) if not dropped]
     return sorted(ordered)
 
 
 def reduce_filters(
     filters: Iterable[Filter], merge: bool = True, lists: bool = True, thorough: bool = True
 ) -> list[Filter]:
-    """The paper's reduction, and with `merge` the merges beyond it, until nothing changes."""
-    fresh = (normalise(filter, lists, thorough) for filter in filters)
-    reduced = absorb((filter for filter in fresh if filter is not None), lists, thorough)
+    """The paper's reduction and, with `merge`, the merges beyond it, until nothing changes."""
+    normal = (normalise(filter, lists, thorough) for filter in filters)
+    reduced = absorb((filter for filter in normal if filter is not None), lists, thorough)
     while merge:
         merged = _merge(reduced)
         if merged == reduced:
             break
-        fresh = (normalise(filter, lists, thorough) for filter in merged)
-        reduced = absorb((filter for filter in fresh if filter is not None), lists, thorough)
+        normal = (normalise(filter, lists, thorough) for filter in merged)
+        reduced = absorb((filter for filter in normal if filter is not None), lists, thorough)
     return reduced
 
 
@@ -197,7 +198,7 @@ def _merge_refused(filter: Filter) -> Filter:
 
 
 def _merge(filters: list[Filter]) -> list[Filter]:
-    """Merge once, one attribute after the other; the same list where nothing could be."""
+    """Merge once, one attribute after the other; returns the same list if nothing merges."""
     standing = dict.fromkeys(map(_merge_refused, filters))
     holding: dict[str, list[Filter]] = {}
     for filter in standing:
@@ -215,7 +216,7 @@ def _merge(filters: list[Filter]) -> list[Filter]:
 
 
 def _merge_on(name: str, filters: list[Filter]) -> Iterator[tuple[list[Filter], list[Filter]]]:
-    """Filters that differ only in what they ask of one attribute, and what they merge into."""
+    """Filters that differ only in their constraints on one attribute, and their merged form."""
     groups: dict[tuple[Constraint, ...], list[Filter]] = {}
     for filter in filters:
         groups.setdefault(tuple(c for c in filter if c.name != name), []).append(filter)
@@ -228,7 +229,7 @@ def _merge_on(name: str, filters: list[Filter]) -> Iterator[tuple[list[Filter], 
 
 
 def _merge_asked(asked: list[list[Constraint]]) -> list[list[Constraint]]:
-    """Alternatives on one attribute, those joined that one constraint or pair can say."""
+    """Alternatives on one attribute; joins those that one constraint or pair can express."""
     result: list[list[Constraint]] = []
     single: dict[str, list[Constraint]] = {}
     pairs: dict[str, list[list[Constraint]]] = {}
@@ -254,12 +255,12 @@ _MERGEABLE = frozenset({"=", "in", "<", "<=", ">", ">=", "between"})
 
 
 def _merge_single(kind: str, constraints: list[Constraint]) -> list[Constraint]:
-    """Points and ranges of one type: ranges that overlap or touch joined, what is left listed."""
+    """Values and ranges of one type: joins ranges that overlap or touch, lists the other values."""
     lists = [c for c in constraints if c.operator == "in"]
     name = constraints[0].name
     ranges = [c for c in constraints if c.operator not in ("=", "in")]
     points = [c for c in constraints if c.operator == "="]
-    if ranges:  # a value may touch a range: take those of the lists apart
+    if ranges:  # a value may touch a range, so split the lists
         points += [
             Constraint(name, "=", kind, False, value)
             for c in lists
@@ -281,10 +282,11 @@ def _merge_single(kind: str, constraints: list[Constraint]) -> list[Constraint]:
 
 
 def _merge_pairs(pairs: list[list[Constraint]]) -> list[list[Constraint]]:
-    """A lower and an upper bound each: where the ranges overlap or touch, the outer bounds.
+    """Pairs of a lower and an upper bound; joins ranges that overlap or touch to the outer bounds.
 
-    Also for lists: if some value is above the lower of both and some below the higher, and none is
-    within the first upper bound, then all are above it, so the second pair holds.
+    This is right for lists too. If some value is above the lower of both lower bounds and some is
+    below the higher of both upper bounds, and none is within the first upper bound, then all are
+    above it, so the second pair holds.
     """
     ordered = sorted(
         (pair for p in pairs if (pair := _pair(p)) is not None), key=lambda p: _start(p[0])
@@ -300,14 +302,14 @@ def _merge_pairs(pairs: list[list[Constraint]]) -> list[list[Constraint]]:
 
 
 def _pair(constraints: list[Constraint]) -> tuple[Constraint, Constraint] | None:
-    """A lower and an upper bound, in this order, if that is what they are."""
+    """A lower and an upper bound, in this order, or None if the constraints are something else."""
     lower = [c for c in constraints if c.operator in (">", ">=")]
     upper = [c for c in constraints if c.operator in ("<", "<=")]
     return (lower[0], upper[0]) if lower and upper else None
 
 
 def _start(constraint: Constraint) -> tuple[Any, ...]:
-    """Where a comparison's values begin, to sort by."""
+    """A sort key: where a comparison's values begin."""
     spans = box(constraint.operator, constraint.type, constraint.operand)
     assert spans is not None
     return tuple(low for low, _ in reversed(spans))
@@ -323,14 +325,14 @@ def _touch(first: Constraint, second: Constraint) -> bool:
 
 
 def _join(first: Constraint, second: Constraint) -> Constraint | None:
-    """One comparison for two, of which the second begins no earlier; None where there is none."""
+    """One comparison for two, the second of which begins no earlier; None if there is none."""
     if not _touch(first, second):
         return None
     if subset(second, first):
         return first
     low, high = _lower_end(first), _upper_end(second)
     if low is None and high is None:
-        return None  # every number but NaN, every text: no comparison says that
+        return None  # every text, or every number except NaN: no comparison says that
     if low is None or high is None:
         operator, operand = high if low is None else low  # type: ignore[misc]
         return first._replace(operator=operator, operand=operand)
@@ -364,7 +366,7 @@ def _upper_end(constraint: Constraint) -> tuple[str, Any] | None:
 
 
 def _listed(name: str, kind: str, constraints: Iterable[Constraint]) -> Constraint:
-    """One `in` for several values and lists of them."""
+    """One `in` constraint for several values and lists of values."""
     values: set[Any] = set()
     for constraint in constraints:
         values.update(constraint.operand if constraint.operator == "in" else (constraint.operand,))  # type: ignore[arg-type]

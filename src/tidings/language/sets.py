@@ -1,10 +1,10 @@
-"""Sets of values: is there a value that some constraints accept and others do not?
+"""Sets of values: is there a value that some constraints accept and others refuse?
 
-That one question, `surely_empty`, decides everything in the algebra. It is asked for each type
-apart. Integers, reals and texts are ordered, so a comparison is a list of half-open intervals [low,
-high): reals through their order number, in which each double has a successor, and texts by code
-point, where the next text after `s` is `s + '\\0'`. Texts have patterns as well, and those go to
-`strings`.
+That one question, `surely_empty`, decides everything in the algebra. Each type is treated
+separately. Integers, reals and texts are ordered, so a comparison is a list of half-open intervals
+[low, high): reals by their order number, in which each double has a successor, and texts by code
+point, where the next text after `s` is `s + '\\0'`. Texts have patterns as well; `strings` handles
+those.
 
 The answer yes is certain. No may mean "not found": with regular expressions, which are opaque here,
 and with patterns that exhaust the search.
@@ -55,10 +55,10 @@ def surely_empty(
 ) -> bool:
     """Whether surely no scalar lies in all of the accepted sets and in none of the refused.
 
-    Names and negations of the constraints do not count here, only their sets. Without `thorough`,
-    patterns are compared only as far as that is cheap.
+    It ignores the names and negations of the constraints and looks only at their sets. Without
+    `thorough`, it compares patterns only as far as that is cheap.
 
-    Tests of other dialects (`holds`) are about the whole event, and each is a fact of its own: none
+    Tests of other dialects (`holds`) are about the whole event and taken as independent: none
     follows from others, and any may hold together.
     """
     if accepted and accepted[0].operator == "holds":  # then all are, as all have one name
@@ -77,8 +77,8 @@ def surely_empty(
 def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
     """Whether surely every scalar in the first set lies in the second; both are simplified.
 
-    The same as `surely_empty([part], [whole])`, with a short way for the usual operators, because
-    the reduction of large disjunctions asks little else.
+    The same as `surely_empty([part], [whole])`, with a short cut for the usual operators, because
+    the reduction of large disjunctions calls little else.
     """
     if (
         part.operator == whole.operator
@@ -119,7 +119,7 @@ def _subset(
 def _shortcut(
     operator: str, operand: Operand, whole: str, whole_operand: Operand, kind: str
 ) -> bool | None:
-    """Whether one set of numbers or texts lies within another, where that is seen at once."""
+    """Whether one set of numbers or texts lies within another; None if that is not obvious."""
     if operator == "=":
         return TESTS[whole](whole_operand)(operand)
     if whole == "!=":
@@ -137,10 +137,11 @@ def _shortcut(
             return text in inside
         return operator == "suffix" and inside.endswith(text)
     if outer is not None:
-        if kind == "number":  # nothing but `!=` and `exists` is left, with values at both ends
+        if kind == "number":  # only `!=` and `exists` are left, with values at both ends
             return False
         if operator in _OPEN_ENDED or (operator == "!=" and operand != ""):
-            # Texts as high as one likes, and as low, but for those above a row of NULs only.
+            # The inner set has texts arbitrarily high and low, so an outer interval with an upper
+            # end, or with a lower end other than NULs, cannot hold it.
             low, high = outer[0]
             return False if high is not TOP or low.strip("\0") else None
     if inner is not None and whole in _OPEN_ENDED and not TESTS[whole](whole_operand)(inner[0][0]):
@@ -150,9 +151,9 @@ def _shortcut(
 
 @lru_cache(maxsize=1 << 16)
 def box(operator: str, kind: str, operand: Operand) -> tuple[Interval, ...] | None:
-    """The set of a comparison as one interval for each Python type it bears on; else None.
+    """The set of a comparison as one interval for each Python type; None for other operators.
 
-    An interval may be empty, and is then still where its bounds are in the order of its type.
+    An interval may be empty; its bounds still have their place in the order of its type.
     """
     domains = _DOMAINS.get(kind)
     if domains is None or operator not in _COMPARISONS:
@@ -180,7 +181,7 @@ def _no_number(accepted: Sequence[Constraint], refused: Sequence[Constraint], ki
 
 
 def _no_real(accepted: Sequence[Constraint], refused: Sequence[Constraint]) -> bool:
-    """The same for the reals, NaN among them, which only `exists` accepts."""
+    """The same for the reals and NaN, which only `exists` accepts."""
     nan = all(c.operator == "exists" for c in accepted) and not any(
         c.operator == "exists" and float in ACCEPTS[c.type] for c in refused
     )
@@ -212,7 +213,7 @@ def _has_boolean(constraint: Constraint, value: bool) -> bool:
 
 
 def _no_text(accepted: Sequence[Constraint], refused: Sequence[Constraint], thorough: bool) -> bool:
-    """The same for texts: first the intervals, then what is a pattern within them."""
+    """The same for texts: first the intervals, then the patterns within them."""
     remaining: list[Interval] = [_EVERY[str]]
     fits: list[Constraint] = []
     fails: list[Constraint] = []
@@ -244,7 +245,7 @@ def _is_pattern(constraint: Constraint) -> bool:
 
 
 def intersect(left: Sequence[Interval], right: Sequence[Interval]) -> list[Interval]:
-    """What lies in both lists of ascending, disjoint intervals."""
+    """The intersection of two lists of ascending, disjoint intervals."""
     result: list[Interval] = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -260,7 +261,7 @@ def intersect(left: Sequence[Interval], right: Sequence[Interval]) -> list[Inter
 
 
 def subtract(left: Sequence[Interval], right: Sequence[Interval]) -> list[Interval]:
-    """What lies in the first list of ascending, disjoint intervals and not in the second."""
+    """The difference of two lists of ascending, disjoint intervals."""
     result: list[Interval] = []
     j = 0
     for low, high in left:
@@ -338,7 +339,7 @@ def _after(bound: Any, kind: type) -> Any:
 
 
 def _order(real: float) -> int:
-    """The place of a double in the order of all of them; both zeros have one place."""
+    """The place of a double in the order of all doubles; both zeros share one place."""
     bits: int
     (bits,) = struct.unpack("<q", struct.pack("<d", real + 0.0))
     return bits if bits >= 0 else -(bits & 0x7FFF_FFFF_FFFF_FFFF)
@@ -349,7 +350,7 @@ def after_prefix(prefix: str) -> Any:
     for index in range(len(prefix) - 1, -1, -1):
         code = ord(prefix[index])
         if code < 0x10FFFF:
-            following = 0xE000 if code == 0xD7FF else code + 1  # surrogates are no characters
+            following = 0xE000 if code == 0xD7FF else code + 1  # surrogates are not characters
             return prefix[:index] + chr(following)
     return TOP
 

@@ -1,12 +1,12 @@
-"""Texts under patterns: is there a text within some interval that fits some patterns and no other?
+"""Decides whether some text in an interval fits given patterns and none of others.
 
-A pattern of characters, `_` and `%` is a small automaton whose set of states fits one integer, so
-all patterns run side by side over one imagined text, and the search goes breadth first over what
-they can be in together. It needs only one character of each kind that the patterns tell apart.
-Exact, up to a bound on the states visited: with several `contains` they can multiply.
+A pattern of characters, `_` and `%` is a small automaton whose set of states fits one integer. All
+patterns run in parallel over one imagined text, and a breadth-first search visits the combinations
+of states that they can reach. It needs only one character of each class that the patterns
+distinguish. It is exact up to a bound on the states visited: several `contains` can multiply them.
 
-Regular expressions are opaque: a text found is tried on them, but nothing is concluded from them
-except that an expression does not differ from itself.
+Regular expressions are opaque: a text that was found is tried on them, but nothing is concluded
+from them except that an expression equals itself.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tidings.language.folding import fold, orbit
 from tidings.language.wildcard import MANY, ONE, Token, tokens
 
 MAX_STATES: Final = 2_000
-_MAX_PIECES: Final = 64  # intervals, or members of `iin`, looked at one by one
-_STRANGERS: Final = ("\ue000", "\x01", "\U0010fffe")  # characters hardly in any pattern
+_MAX_PIECES: Final = 64  # intervals, or members of `iin`, examined one by one
+_STRANGERS: Final = ("\ue000", "\x01", "\U0010fffe")  # characters that patterns hardly contain
 
-_LITERAL: Final = ("prefix", "contains", "suffix", "=")  # the operand itself stands in the text
+_LITERAL: Final = ("prefix", "contains", "suffix", "=")  # the text contains the operand itself
 _OPAQUE: Final = ("matches", "imatches")
 
-Span = tuple[str, str | None]  # [low, high), to the end of all texts where high is None
+Span = tuple[str, str | None]  # [low, high); None means no upper end
 _Pattern = tuple[list[Token], bool]
 
 
@@ -36,11 +36,11 @@ def no_text(
     fails: Sequence[Constraint],
     thorough: bool,
 ) -> bool:
-    """Whether surely no text in the spans fits all of the first constraints and none of the second.
+    """Whether surely no text in the spans satisfies all of `fits` and none of `fails`.
 
     The constraints are those with a pattern: suffix, contains, like, matches, and all that ignore
-    case. The spans ascend and are not empty. Without `thorough` only what is evident counts: no
-    search, so that the cost is small whatever the patterns.
+    case. The spans ascend and are not empty. Without `thorough` it does not search and reports only
+    what is evident, so the cost is small for any patterns.
     """
     required, forbidden = _without_differences(fits, fails)
     if _evident(spans, required, forbidden):
@@ -60,16 +60,16 @@ def no_text(
             if len(choices) * len(alternatives) > _MAX_PIECES:
                 return False
             choices = [[*choice, pattern] for choice in choices for pattern in alternatives]
-    shut = [p for c in forbidden if c.operator not in _OPAQUE for p in _patterns(c)]
+    refused = [p for c in forbidden if c.operator not in _OPAQUE for p in _patterns(c)]
     if len(spans) > _MAX_PIECES:
-        spans = [(spans[0][0], spans[-1][1])]  # larger, so an empty answer stays certain
-    return all(_search(span, choice, shut) for span in spans for choice in choices)
+        spans = [(spans[0][0], spans[-1][1])]  # wider, so an empty answer stays certain
+    return all(_search(span, choice, refused) for span in spans for choice in choices)
 
 
 def _without_differences(
     fits: Sequence[Constraint], fails: Sequence[Constraint]
 ) -> tuple[list[Constraint], list[Constraint]]:
-    """Among texts, fitting `i!=` is failing `i=`, and the other way round."""
+    """Rewrite `i!=`: a text fits `i!=` exactly if it fails `i=`."""
     required = [c for c in fits if c.operator != "i!="]
     forbidden = [c for c in fails if c.operator != "i!="]
     required += [c._replace(operator="i=") for c in fails if c.operator == "i!="]
@@ -80,7 +80,7 @@ def _without_differences(
 def _evident(
     spans: Sequence[Span], required: Sequence[Constraint], forbidden: Sequence[Constraint]
 ) -> bool:
-    """Whether one required constraint alone, or the spans, lie within one that is forbidden."""
+    """Whether the spans, or one required constraint alone, lie within a forbidden constraint."""
     start = _common_start(spans[0][0], spans[-1][1])
     for no in forbidden:
         if any(yes.operator == no.operator and yes.operand == no.operand for yes in required):
@@ -108,13 +108,13 @@ def _evident(
 
 
 def _common_start(low: str, high: str | None) -> str:
-    """What all texts from low to below high begin with."""
+    """The common beginning of all texts from low to below high."""
     if high is None:
         return ""
     shared = 0
     while shared < min(len(low), len(high)) and low[shared] == high[shared]:
         shared += 1
-    # One more where high is exactly the end of all that begin so: prefix 'ab' is ['ab', 'ac').
+    # One more if high is exactly the end of a prefix's interval: prefix 'ab' is ['ab', 'ac').
     if shared + 1 == len(high) and shared < len(low) and ord(high[shared]) == ord(low[shared]) + 1:
         shared += 1
     return low[:shared]
@@ -125,7 +125,7 @@ def _passes(text: str, accept: Iterable[Test], refuse: Iterable[Test]) -> bool:
 
 
 def _patterns(constraint: Constraint) -> list[_Pattern]:
-    """A constraint as patterns, of which a text must fit any; beside each, if it ignores case."""
+    """A constraint as patterns, one of which a text must fit; each with whether it ignores case."""
     operand = constraint.operand
     match constraint.operator:
         case "suffix":
@@ -153,7 +153,7 @@ def _patterns(constraint: Constraint) -> list[_Pattern]:
 
 
 def _guesses(spans: Sequence[Span], required: Sequence[Constraint]) -> Iterator[str]:
-    """A few texts likely to be found: most questions are answered by one of them."""
+    """A few texts that are likely to fit; in most cases one does, and no search is needed."""
     patterns = [_patterns(c)[0][0] for c in required if c.operator not in _OPAQUE]
     for stranger in _STRANGERS:
         whole = ""
@@ -175,15 +175,15 @@ def _within(text: str, spans: Sequence[Span]) -> bool:
 
 
 class _Automaton:
-    """A pattern as a machine with one state a place between its characters, sets of them as bits.
+    """A pattern as an automaton: a state is a place between characters, a set of states is bits.
 
-    `start` is the set before any character, `step(c)` gives what to keep (places before a `%`) and
-    what to move one on (places before a character that c fits).
+    The first state is place 0. `step` keeps the places before a `%`, and moves on from the places
+    before a character that fits.
     """
 
     def __init__(self, pattern: Sequence[Token], ignore_case: bool) -> None:
-        self.loops = 0  # places that stay whatever comes
-        self.any = 0  # places that move on whatever comes
+        self.loops = 0  # places that any character keeps
+        self.any = 0  # places from which any character moves on
         self.moves: dict[str, int] = {}
         place = 0
         for part in pattern:
@@ -204,15 +204,15 @@ class _Automaton:
 
 
 def _search(span: Span, fits: Sequence[_Pattern], fails: Sequence[_Pattern]) -> bool:
-    """Whether the search over all texts of a span ends without one that fits all and fails all."""
+    """Whether a complete search of a span finds no text that fits all `fits` and no `fails`."""
     low, high = span
     inside = [_Automaton(*pattern) for pattern in fits]
     outside = [_Automaton(*pattern) for pattern in fails]
     alphabet = _alphabet(
         set(low) | set(high or "") | {c for automaton in inside + outside for c in automaton.moves}
     )
-    # Where we are: how much of each bound the text still equals (None: it left the bound, on the
-    # right side), and the states of each automaton.
+    # The position: how much of each bound the text equals so far (None: it has left the bound, on
+    # the right side), and the states of each automaton.
     start: tuple[int | None, int | None, tuple[int, ...], tuple[int, ...]] = (
         0,
         None if high is None else 0,
@@ -263,7 +263,7 @@ def _search(span: Span, fits: Sequence[_Pattern], fails: Sequence[_Pattern]) -> 
 
 
 def _alphabet(told_apart: set[str]) -> list[str]:
-    """The characters told apart, and one for each gap between them."""
+    """The characters that matter, and one for each gap between them."""
     alphabet = []
     previous = -1
     for character in [*sorted(told_apart), None]:

@@ -1,10 +1,10 @@
-"""The text form of predicates, which reads like the WHERE of a SQL query, and its writing.
+"""Reads and writes the text form of predicates, which looks like a SQL WHERE clause.
 
-A hand-written recursive descent over the text itself: there is no list of tokens, and a constraint
-of the usual shape (`name operator literal`) is taken by one regular expression, which is what makes
-reading a million subscriptions a matter of seconds. Everything else goes the long way, which also
-finds the place and the words for errors. `write` is the inverse: `read(write(e))` means and prints
-the same as `e`.
+The parser is a hand-written recursive descent over the text itself, without a list of tokens. One
+regular expression takes a whole constraint of the usual shape (`name operator literal`), so it
+reads a million subscriptions in seconds. Everything else takes the slow path, which also finds the
+place and the words for errors. `write` is the inverse: `read(write(e))` means and prints the same
+as `e`.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ _NAME: Final = r"[^\W\d]\w*(?:[.-]\w+)*"
 _NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
 _SYMBOLS: Final = r"<=|>=|<>|!=|=|<|>"
 
-# The usual constraint: name, operator, text or number, and perhaps `and`.
+# The usual constraint: name, operator, text or number, and an optional `and`.
 _USUAL: Final = re.compile(
     rf"\s*({_NAME})\s*({_SYMBOLS}|\b(?:prefix|suffix|contains)\b)\s*"
     rf"(?:'([^']*)'(?!')|({_NUMBER}))\s*(and\b)?",
     re.IGNORECASE,
 )
-# The other usual one: name and an operator that is a word, its operand not yet read.
+# The other usual one, up to its operand: name and an operator that is a word.
 _WORDED: Final = re.compile(
     rf"\s*({_NAME})\s+(not\s+)?({'|'.join(sorted(_WORD_OPERATORS, reverse=True))})\b", re.IGNORECASE
 )
@@ -95,7 +95,7 @@ _OPERATORS_EXPECTED: Final = (
 
 
 def read(text: str) -> Expression:
-    """The expression that a text writes, or a `PredicateError` that says where it does not."""
+    """Parse a text to an expression; `PredicateError` says where a mistake is."""
     if not isinstance(text, str):
         raise TypeError(f"expected the text of a predicate, found {type(text).__name__}")
     if len(text) > MAX_TEXT:
@@ -109,7 +109,7 @@ def read(text: str) -> Expression:
 
 
 class _Reader:
-    """One text being read: where we are, how deep, and how many constants so far."""
+    """One text being read, with the position, the depth and the constants so far."""
 
     __slots__ = ("constants", "depth", "position", "text")
 
@@ -182,7 +182,7 @@ class _Reader:
     # Constraints
 
     def usual(self, name: str, operator: str, text: str | None, numeral: str) -> Constraint | None:
-        """The constraint that the regular expression saw, or None to go the long way."""
+        """The constraint that the regular expression matched, or None to take the slow path."""
         self.constants += 1
         if name.lower() in KEYWORDS or len(name) > MAX_NAME or self.constants > MAX_CONSTANTS:
             return None
@@ -193,7 +193,7 @@ class _Reader:
             return Constraint(intern(name), operator.lower(), "string", False, text)
         if operator[0] not in "<=>!":  # a text operator on a number
             return None
-        if len(numeral) > 18:  # perhaps past 64 bit
+        if len(numeral) > 18:  # perhaps beyond 64 bits
             return None
         try:
             operand = int(numeral)
@@ -206,7 +206,7 @@ class _Reader:
         return Constraint(intern(name), operator, "number", False, operand)
 
     def usual_worded(self) -> Expression | None:
-        """A constraint whose operator is a word, or None to go the long way."""
+        """A constraint whose operator is a word, or None to take the slow path."""
         head = _WORDED.match(self.text, self.position)
         if head is None or head[1].lower() in KEYWORDS or len(head[1]) > MAX_NAME:
             return None
@@ -215,7 +215,7 @@ class _Reader:
         return expression if head[2] is None else negate(expression)
 
     def residual(self, dialect: str, after: int) -> Expression:
-        """A test of another dialect, of which the name and a parenthesis are seen."""
+        """A test of another dialect, after its name and a parenthesis."""
         self.space()
         row = DIALECTS.get(dialect)
         if row is None or not row.tests:
@@ -229,7 +229,7 @@ class _Reader:
             row.test(text)
         except PredicateError as error:
             self.position = start
-            self.fail(f"a test of {dialect}", f"one that is wrong ({error.summary})")
+            self.fail(f"a test of {dialect}", f"an error in it ({error.summary})")
         if not self.takes_symbol(")"):
             self.fail(")")
         return Constraint("", "holds", "any", False, (dialect, text))
@@ -261,7 +261,7 @@ class _Reader:
         operator = self.word().lower()
         if operator not in _WORD_OPERATORS:
             self.fail(
-                _OPERATORS_EXPECTED if not negated else "in, between, like or another such word"
+                _OPERATORS_EXPECTED if not negated else "in, between, like or another word operator"
             )
         self.position += len(operator)
         expression = self.worded(declared, name, operator)
@@ -296,7 +296,7 @@ class _Reader:
         return Constraint(name, operator, found, False, operand)
 
     def members(self, declared: str | None, name: str, operator: str) -> Expression:
-        """The list of `in`. Types may mix: then it is one list a type, joined by or."""
+        """The list of `in`. If it mixes types, it becomes one list for each type, joined by or."""
         if declared is None:
             simple = self.simple_members(name, operator)
             if simple is not None:
@@ -317,7 +317,7 @@ class _Reader:
         )
 
     def simple_members(self, name: str, operator: str) -> Constraint | None:
-        """A list of nothing but plain texts, or small integers: the usual one, and often long."""
+        """A list of only plain texts or only small integers: the usual one, and often long."""
         values: Iterable[Scalar]
         listed = _TEXTS.match(self.text, self.position)
         kind = "string"
@@ -350,14 +350,15 @@ class _Reader:
         if pattern is None:
             self.position = start
             self.fail(
-                f"{character!r} to stand only before %, _ or itself in the pattern", "another"
+                f"{character!r} only before %, _ or itself in the pattern",
+                "it before another character",
             )
         return pattern
 
     # Words
 
     def typed_name(self) -> tuple[str | None, str]:
-        """An attribute's name, perhaps with a type before it."""
+        """An attribute's name, and the type before it if there is one."""
         word = self.word()
         declared = TYPES.get(word.lower())
         if declared is not None:
@@ -400,7 +401,7 @@ class _Reader:
         self.constants += 1
         start = self.space()
         if self.constants > MAX_CONSTANTS:
-            self.fail(f"at most {MAX_CONSTANTS} constants in one predicate", "one more")
+            self.fail(f"at most {MAX_CONSTANTS} constants in one predicate", "more")
         text = _TEXT.match(self.text, start)
         if text is not None:
             self.position = text.end()
@@ -417,7 +418,7 @@ class _Reader:
             self.fail("a closing quote", "the end of the text")
         self.fail(
             f"{_wanted(declared, operator)} (texts stand in single quotes"
-            + (", and null is tested by is null)" if word == "null" else ")")
+            + ("; to test for null, write is null)" if word == "null" else ")")
         )
 
     def typed(
@@ -439,7 +440,7 @@ class _Reader:
         if numeral.lstrip("+-").isdigit():
             if len(numeral) <= 40 and INT_MIN <= (integer := int(numeral)) <= INT_MAX:
                 return integer
-            wanted = "an integer that fits 64 bit (larger ones as a real: 1e30)"
+            wanted = "an integer that fits 64 bits (write a larger one as a real: 1e30)"
         else:
             real = float(numeral)
             if abs(real) != float("inf"):
@@ -449,7 +450,7 @@ class _Reader:
         self.fail(wanted, numeral if len(numeral) <= 40 else numeral[:39] + "…")
 
     def word(self) -> str:
-        """The word ahead, not yet taken; empty where there is none."""
+        """The next word, which is not taken yet; empty if there is none."""
         match = _WORD.match(self.text, self.position)
         assert match is not None
         word = match[1]
@@ -474,7 +475,7 @@ class _Reader:
         return True
 
     def at_symbol_operator(self) -> bool:
-        """Whether an operator of symbols stands here (`i=` begins like a name)."""
+        """Whether the next is an operator of symbols (`i=` begins like a name)."""
         return _OPERATOR.match(self.text, self.position) is not None
 
     def space(self) -> int:
@@ -486,9 +487,11 @@ class _Reader:
 
     def fail_name(self, found: str) -> NoReturn:
         if found:
-            self.fail(f'a name ({found.lower()} is a keyword: as a name write "{found}")')
+            self.fail(
+                f'a name ({found.lower()} is a keyword; to use it as a name, write "{found}")'
+            )
         if self.text[self.position : self.position + 1] == "'":
-            self.fail("a name (names stand in double quotes or none)")
+            self.fail("a name (names stand in double quotes or without quotes)")
         if self.text[self.position : self.position + 1] == '"':
             self.fail("a closing double quote", "the end of the text")
         self.fail("a name, not, exists or (")
@@ -501,7 +504,7 @@ _KINDS: Final = {"string": "the text", "number": "the number", "bool": "the bool
 
 
 def _wanted(declared: str | None, operator: str) -> str:
-    """What kind of constant an operator and a declared type ask for."""
+    """The kind of constant that an operator and a declared type need."""
     if operator in TEXT_ONLY or declared == "string":
         return "a text"
     if declared == "bool":

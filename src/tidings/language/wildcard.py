@@ -1,8 +1,8 @@
 r"""Patterns of `like`: `%` stands for any text, `_` for any one character.
 
 A pattern is held as text in which a backslash makes the next `%`, `_` or backslash a plain
-character; `literal ESCAPE c` of the text form is rewritten to that on reading. Matching is linear
-in the text for every pattern, because what is not a plain prefix, suffix or substring test runs on
+character; the parser rewrites `literal ESCAPE c` of the text form to that. Matching is linear in
+the text for every pattern: a pattern that is not a plain prefix, suffix or substring test runs on
 RE2.
 """
 
@@ -43,7 +43,7 @@ def tokens(pattern: str) -> list[Token]:
 
 
 def pattern_of(parts: list[Token]) -> str:
-    """The pattern's text for tokens, the inverse of `tokens`."""
+    """The text of a pattern from its tokens; the inverse of `tokens`."""
     return "".join(
         "%" if part == MANY else "_" if part == ONE else escape(str(part)) for part in parts
     )
@@ -55,7 +55,7 @@ def escape(literal: str) -> str:
 
 
 def read_escape(pattern: str, escape_character: str) -> str | None:
-    """Rewrite a pattern that has its own escape character; None where that is misplaced."""
+    """Rewrite a pattern that has its own escape character; None if that is misplaced."""
     result = []
     characters = iter(pattern)
     for character in characters:
@@ -72,7 +72,7 @@ def read_escape(pattern: str, escape_character: str) -> str | None:
 
 
 def check(pattern: str, ignore_case: bool) -> None:
-    """Raise `RegexError` if a pattern is too large to be matched, as very long ones are."""
+    """Raise `RegexError` if a pattern is too large for RE2, as very long ones are."""
     if len(pattern) > SURELY_MATCHED:
         matcher(pattern, ignore_case)
 
@@ -107,7 +107,7 @@ def regex(expression: str, ignore_case: bool) -> Callable[[str], bool]:
     return lambda text: search(text) is not None
 
 
-SURELY_MATCHED: Final = 256  # characters of a pattern that is not too large, whatever they are
+SURELY_MATCHED: Final = 256  # a pattern of up to this many characters is never too large
 MAX_REGEX_MEMORY: Final = 1024 * 1024  # bytes RE2 may use for one expression, program and cache
 
 

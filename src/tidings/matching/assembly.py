@@ -1,9 +1,10 @@
-"""Predicates as flat columns: what many processes that parse hand to the one that compiles.
+"""Predicates as Arrow columns, so that many processes parse and one compiles.
 
-Parsing and normalising take most of the time of compiling and need no neighbour, so they can be
-done anywhere. `flatten` lays the normal forms of some predicates out as Arrow columns; `to_bytes`
-and `from_bytes` carry them; `assemble` compiles what came from everywhere into one segment, without
-making a predicate again. Only those past the bound of the normal form are read from their text.
+Parsing and normalising take most of the time of compiling, and each predicate is independent, so
+many processes can share that work. `flatten` writes the normal forms of some predicates as Arrow
+columns; `to_bytes` and `from_bytes` carry them between processes; `assemble` compiles all of them
+into one segment without making predicates again. It parses only the texts of predicates without a
+normal form.
 
 Law: `assemble(ids, texts, flatten(predicates))` finds what `Segment.of` finds.
 """
@@ -31,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 _TEXT, _INTEGER, _REAL, _TRUTH = range(4)
 _KINDS: Final = {str: _TEXT, int: _INTEGER, float: _REAL, bool: _TRUTH}
-_NO_OPERAND, _ONE_OPERAND = -2, -1  # else a tuple of so many
+_NO_OPERAND, _ONE_OPERAND = -2, -1  # 0 and more: a tuple of this length
 _CODED: Final = pa.dictionary(pa.int32(), pa.string())
 
 _PREDICATES: Final = pa.schema({"filters": pa.int32(), "whole": pa.bool_()})
@@ -53,16 +54,16 @@ _NAMES: Final = pa.schema({"name": pa.string()})
 
 
 class Flat(NamedTuple):
-    """Predicates as tables, each row of one owning so many of the next."""
+    """Predicates as tables; each row of a table owns a run of rows of the next table."""
 
-    predicates: pa.Table  # filters, and whether they only say what is needed at least
+    predicates: pa.Table  # how many filters, and whether these are only a necessary condition
     filters: pa.Table
     constraints: pa.Table
     operands: pa.Table
-    names: pa.Table  # the attributes asked about; the empty name means all there are
+    names: pa.Table  # the attributes mentioned; the empty name stands for all
 
     def slice(self, first: int, last: int) -> Flat:
-        """The predicates of these numbers."""
+        """The predicates with the numbers from `first` to before `last`."""
         bounds = [(first, last)]
         for table, column in zip(self[:3], _OWNED, strict=True):
             begins = _begins(_lengths(table.column(column)))
@@ -72,7 +73,7 @@ class Flat(NamedTuple):
         return Flat._make([*parts, self.names])
 
     def take(self, numbers: Array) -> Flat:
-        """The predicates of these numbers, which ascend."""
+        """The predicates with these numbers, in ascending order."""
         tables = []
         for table, column in zip(self[:4], (*_OWNED, None), strict=True):
             tables.append(table.take(pa.array(numbers)))
@@ -144,7 +145,7 @@ def to_bytes(table: pa.Table) -> bytes:
 
 
 def from_bytes(parts: Iterable[bytes]) -> pa.Table:
-    """The rows of all parts, which have one schema; at least one part is needed."""
+    """The rows of all parts, which share one schema; there must be at least one part."""
     tables = [pa.ipc.open_stream(part).read_all() for part in parts]
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
@@ -153,7 +154,7 @@ def from_bytes(parts: Iterable[bytes]) -> pa.Table:
 
 
 def assemble(ids: pa.Array, texts: pa.Array, flat: Flat) -> Segment:
-    """Compile flat predicates; their texts are read only where there is no normal form."""
+    """Compile flat predicates; the texts are parsed only for those without a normal form."""
     with _collector_off():
         return Segment(StoredIds(ids, None), _plan(texts, flat))
 
@@ -181,7 +182,7 @@ def _constraints(flat: Flat) -> list[Constraint]:
 
 
 def _operands(flat: Flat) -> list[Any]:
-    """The operand of each constraint, as the language has it."""
+    """The operand of each constraint as a Python value."""
     table = flat.operands
     kinds = table.column("kind").to_numpy()
     values = np.empty(kinds.size, object)
@@ -226,7 +227,7 @@ def _begins(lengths: Array) -> Array:
 
 @contextmanager
 def _collector_off() -> Iterator[None]:
-    """Millions of tuples are made, none of them garbage; looking for some would take longest."""
+    """Pause garbage collection: it would scan millions of new tuples, none of them garbage."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,10 +1,12 @@
-"""The compiled part of reading batches: the values of a column as entries.
+"""Kernels that turn the values of Arrow columns into entries.
 
-What must live here: what `columns` calls for every column, and what puts the entries of all columns
-in the order of rows. Values of a column repeat, so each distinct one is located once.
+What must live here: the functions that `columns` calls for every column, and those that put the
+entries of all columns in the order of rows. Values in a column repeat, so each distinct one is
+located among the constants once.
 
-Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
-has to change this file too, or to remove what is kept; the tests do that by themselves.
+Numba caches a compiled function until the function's own file changes, even if a function it calls
+has changed. After a change in `kernels`, change this file too or delete its cache; the tests delete
+it by themselves.
 """
 
 from __future__ import annotations
@@ -37,21 +39,23 @@ from tidings.matching.kernels import (
     locate_bound,
     locate_number,
     prefetch,
+    reverse_text,
     same_bytes,
     split_integer,
     trailing_zeros,
-    turn_round,
 )
 
-FAR: Final = 4_096  # constants from which a search among them waits for memory
-REMEMBERED: Final = 1_024  # integers whose places are at hand
+FAR: Final = 4_096  # from this many constants on, a search among them waits for memory
+REMEMBERED: Final = 1_024  # integers whose coordinates are remembered
 
 
 @njit(cache=True, nogil=True)
 def distinct_texts(offsets, data, places, first, codes, begins, ends):
-    """Which texts of a column differ, and which of them each one at a place is; how many.
+    """Find the distinct texts of a column; returns how many there are.
 
-    The bytes of text n lie from `offsets[n]` to `offsets[n + 1]`, counted from `first`.
+    Writes the code of each text in `places` to `codes`, and where the bytes of each distinct text
+    lie to `begins` and `ends`. The bytes of text n lie from `offsets[n]` to `offsets[n + 1]`,
+    counted from `first`.
     """
     size = 16
     while size < 2 * places.size:
@@ -79,7 +83,7 @@ def distinct_texts(offsets, data, places, first, codes, begins, ends):
 
 @njit(cache=True, nogil=True)
 def enter_texts(slot, whole, texts, data, codes, begins, ends, shift, entries):
-    """Entries of texts, of which each says which of the distinct ones it is."""
+    """Write the entries of texts; `codes` says which distinct text each one is."""
     numbers = np.empty(begins.size, np.int32)
     bounds = np.empty(begins.size, np.int32)
     locate_texts(slot, whole, texts, data, begins, ends, numbers, bounds)
@@ -95,16 +99,16 @@ def enter_texts(slot, whole, texts, data, codes, begins, ends, shift, entries):
 
 
 @njit(cache=True, nogil=True)
-def enter_turned(slot, whole, texts, data, codes, begins, ends, entries):
-    """Entries of the same texts turned round: only their place among bounds is ever asked for."""
+def enter_reversed(slot, whole, texts, data, codes, begins, ends, entries):
+    """Write the entries of the same texts reversed; only their place among bounds is ever used."""
     longest = 0
     for i in range(begins.size):
         longest = max(longest, ends[i] - begins[i])
-    turned = np.empty(longest, np.uint8)
+    backwards = np.empty(longest, np.uint8)
     bounds = np.empty(begins.size, np.int32)
     for i in range(begins.size):
-        turn_round(data, begins[i], ends[i], turned, 0)
-        bounds[i] = locate_bound(slot, whole, texts, turned, 0, ends[i] - begins[i])
+        reverse_text(data, begins[i], ends[i], backwards, 0)
+        bounds[i] = locate_bound(slot, whole, texts, backwards, 0, ends[i] - begins[i])
     for i in range(codes.size):
         entries[i, :] = 0
         entries[i, SLOT] = slot
@@ -115,10 +119,10 @@ def enter_turned(slot, whole, texts, data, codes, begins, ends, entries):
 
 @njit(cache=True, nogil=True)
 def locate_texts(slot, whole, texts, data, begins, ends, numbers, places):
-    """The coordinates of many texts, of which each has its bytes from where to where.
+    """Find the coordinates of many texts, whose bytes lie from `begins` to `ends`.
 
-    The first look into the hash table is taken for all before any is compared: these reads do not
-    wait for each other.
+    It reads the hash table for all texts before it compares any, so the reads do not wait for each
+    other.
     """
     count = numbers.size
     base = whole[2 * TEXT_TABLE]
@@ -158,7 +162,7 @@ def locate_texts(slot, whole, texts, data, begins, ends, numbers, places):
 
 @njit(cache=True, nogil=True)
 def enter_integers(slot, whole, highs, values, entries):
-    """Entries of integers; those met recently are not located again."""
+    """Write the entries of integers; the coordinates of recent values are remembered."""
     known = np.zeros(REMEMBERED, np.int64)
     remembered = np.full(REMEMBERED, -1, np.int32)
     for i in range(values.size):
@@ -176,7 +180,7 @@ def enter_integers(slot, whole, highs, values, entries):
 
 @njit(cache=True, nogil=True)
 def locate_reals(slot, whole, highs, values, places):
-    """The coordinates of many reals; among many constants in their order, which stays near."""
+    """Find the coordinates of many reals; among many constants in sorted order, for the cache."""
     constants = item(whole, NUMBER_BEGIN, slot + 1) - item(whole, NUMBER_BEGIN, slot)
     if constants < FAR or values.size < FAR:
         for i in range(values.size):
@@ -188,7 +192,7 @@ def locate_reals(slot, whole, highs, values, places):
 
 @njit(cache=True, nogil=True)
 def enter_numbers(slot, kind, places, entries):
-    """Entries of numbers or booleans."""
+    """Write the entries of numbers or booleans."""
     for i in range(places.size):
         entries[i, :] = 0
         entries[i, SLOT] = slot
@@ -198,14 +202,14 @@ def enter_numbers(slot, kind, places, entries):
 
 @njit(cache=True, nogil=True)
 def count_rows(rows, counts):
-    """Count the entries of each row, at the place behind it."""
+    """Add the number of entries of row n to `counts[n + 1]`."""
     for entry in range(rows.size):
         counts[rows[entry] + 1] += 1
 
 
 @njit(cache=True, nogil=True)
 def order_by_row(rows, at, entries, ordered):
-    """Put entries where those of their rows go on, which is written on."""
+    """Copy entries to where those of their row continue, and advance that place in `at`."""
     for entry in range(rows.size):
         place = at[rows[entry]]
         at[rows[entry]] += 1
@@ -215,7 +219,7 @@ def order_by_row(rows, at, entries, ordered):
 
 @njit(cache=True, nogil=True)
 def ones(bits, offset, length, found):
-    """The places of ones among bits, counted from an offset; how many they are."""
+    """Write the places of the set bits, counted from an offset; returns how many there are."""
     count = 0
     at = 0
     while at < length:

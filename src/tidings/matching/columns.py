@@ -1,8 +1,8 @@
-"""Arrow batches as entries: what the kernels read of many events at once.
+"""Turns Arrow batches into entries, the form in which the kernels read events.
 
-Only columns that some subscription mentions are looked at. Structs and maps are records, lists hold
-several values, dictionaries are used as they are; each distinct text is located once. The entries
-of all columns are then put in the order of the rows.
+Only columns that some subscription mentions are read. Structs and maps are records, lists hold
+several values, and dictionary columns stay encoded. Each distinct text is located among the
+constants once. At the end the entries of all columns are put in the order of the rows.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ NOTHING: Final = np.zeros(0, np.uint8)
 
 
 class Leaf(NamedTuple):
-    """Scalars of one attribute: where those are that are not null, and the row of each."""
+    """Scalars of one attribute."""
 
     name: str
     values: pa.Array
-    places: Array
-    rows: Array
+    places: Array  # of the values that are not null
+    rows: Array  # for each of these places, the row of the batch
 
 
 class Rows(NamedTuple):
     """The entries of a batch, in the order of its rows."""
 
-    begins: Array  # of each row, and the end
+    begins: Array  # where the entries of each row begin, and where the last row ends
     entries: Array
-    data: Array  # bytes of the texts
+    data: Array  # the bytes of the texts
 
 
 def entries_of_batch(batch: Batch, plan: Plan) -> Rows:
-    """All that the subscriptions of a plan mention, as entries."""
+    """The entries of a batch, for the attributes that the subscriptions of a plan mention."""
     return entries_of_leaves(leaves_of(batch, names_in(plan)), plan, batch.num_rows)
 
 
@@ -54,7 +54,7 @@ def names_in(plan: Plan) -> set[str]:
 
 
 def entries_of_leaves(found_leaves: Iterable[Leaf], plan: Plan, count: int) -> Rows:
-    """The entries of so many rows, whose values are given attribute by attribute."""
+    """The entries of `count` rows, whose values come attribute by attribute."""
     leaves: dict[str, list[Leaf]] = {}
     for leaf in found_leaves:
         leaves.setdefault(leaf.name, []).append(leaf)
@@ -71,7 +71,7 @@ def entries_of_leaves(found_leaves: Iterable[Leaf], plan: Plan, count: int) -> R
 
 
 def leaves_of(batch: Batch, wanted: set[str]) -> Iterator[Leaf]:
-    """The scalars of a batch under the names that are wanted."""
+    """The scalars of a batch that have the wanted names."""
     prefixes = {name[:dot] for name in wanted for dot in _dots(name)}
     rows = np.arange(batch.num_rows)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -80,12 +80,12 @@ def leaves_of(batch: Batch, wanted: set[str]) -> Iterator[Leaf]:
 
 
 def without_views(batch: Batch) -> Batch:
-    """The batch with texts that are views as others, because Arrow cannot take from views."""
+    """The batch with string views as large strings, because Arrow cannot `take` from views."""
     kinds = [_without_views(field.type) for field in batch.schema]
     if kinds == batch.schema.types:
         return batch
     fields = [field.with_type(kind) for field, kind in zip(batch.schema, kinds, strict=True)]
-    # Only those columns: a struct of nulls that is a slice cannot even be cast to its own type.
+    # Cast only these columns: Arrow cannot cast a sliced struct of nulls, even to its own type.
     columns = [
         column if column.type == kind else column.cast(kind)
         for column, kind in zip(batch.columns, kinds, strict=True)
@@ -113,7 +113,7 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
 
 
 def _whole(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
-    """A column as one array, which is no copy where it is one already and has no views."""
+    """A column as one array; copied only if it has several chunks or string views."""
     kind = _without_views(column.type)
     if kind != column.type:
         column = column.cast(kind)
@@ -137,7 +137,7 @@ def _leaves(
     kind = array.type
     if pa.types.is_null(kind):
         return
-    # Many columns are mostly null: look at what is there, rather than go over what is not.
+    # Many columns are mostly null, so visit only the values that are present.
     places = np.arange(len(array)) if array.null_count == 0 else _valid(array)
     if places.size == 0:
         return
@@ -173,16 +173,16 @@ def _leaves(
 
 
 class _Columns:
-    """Entries, column after column, until they are put in the order of rows.
+    """Collects entries column by column, then puts them in the order of rows.
 
-    Within a row those of one slot stay together, and what is quickly asked about goes first: where
-    few subscriptions can be found, all of them often are before the rest is looked at.
+    Within a row, the entries of one slot stay together, and cheap ones come first. Where there are
+    few subscriptions to find, the search has often found all of them before it comes to the rest.
     """
 
     def __init__(self, plan: Plan, count: int) -> None:
         self.plan = plan
         self.count = count
-        self.turned = k.section(plan.whole, k.SLOT_TURNED)
+        self.reversed_slots = k.section(plan.whole, k.SLOT_REVERSED)
         self.scalars: list[Part] = []  # of slots without texts
         self.texts: list[Part] = []
         self.reversed: list[Part] = []
@@ -190,7 +190,7 @@ class _Columns:
         self.size = 0
 
     def take(self, leaves: list[Leaf], slot: int) -> None:
-        """Make entries of a slot from the values of leaves, and of them turned round if asked."""
+        """Make the entries of a slot from leaves, and those of its reversed slot if it has one."""
         scalars: list[Part] = []
         texts: list[Part] = []
         for leaf in leaves:
@@ -205,7 +205,7 @@ class _Columns:
             self.scalars += scalars
 
     def _scalars(self, leaf: Leaf, slot: int) -> Part:
-        """Numbers and booleans."""
+        """The entries of numbers or booleans."""
         plan, values, kind = self.plan, leaf.values, leaf.values.type
         entries = np.empty((leaf.rows.size, k.WIDTH), np.int32)
         if pa.types.is_boolean(kind):
@@ -232,13 +232,15 @@ class _Columns:
         return leaf.rows, entries
 
     def _place(self, value: int, slot: int) -> int:
-        """The place of an integer, however large."""
-        near = float(value)
-        return int(k.locate_number(slot, self.plan.whole, self.plan.highs, near, value - int(near)))
+        """The coordinate of an integer of any size."""
+        nearest = float(value)
+        return int(
+            k.locate_number(slot, self.plan.whole, self.plan.highs, nearest, value - int(nearest))
+        )
 
     def _entered(self, leaf: Leaf, slot: int) -> Part:
-        """Texts, which are turned round too if a slot asks for that."""
-        rows, plan, turned = leaf.rows, self.plan, int(self.turned[slot])
+        """The entries of texts; also notes those of the reversed texts if the slot needs them."""
+        rows, plan, reversed_slot = leaf.rows, self.plan, int(self.reversed_slots[slot])
         if pa.types.is_dictionary(leaf.values.type):
             rows, codes, dictionary = _coded(leaf)
             offsets, first, data = _bytes_of(dictionary)
@@ -254,9 +256,11 @@ class _Columns:
         self.size += data.size
         if self.size > np.iinfo(np.int32).max:
             raise EventError("more than 2 GiB of text; use smaller batches")
-        if turned >= 0:
+        if reversed_slot >= 0:
             others = np.empty((rows.size, k.WIDTH), np.int32)
-            ck.enter_turned(turned, plan.whole, plan.texts, data, codes, begins, ends, others)
+            ck.enter_reversed(
+                reversed_slot, plan.whole, plan.texts, data, codes, begins, ends, others
+            )
             self.reversed.append((rows, others))
         return rows, entries
 
@@ -276,7 +280,7 @@ class _Columns:
 
 
 def _folded(leaf: Leaf) -> Iterator[Leaf]:
-    """A leaf of texts with these folded; nothing of another leaf."""
+    """A leaf of texts with its texts folded; nothing for a leaf of another type."""
     kind = leaf.values.type
     if pa.types.is_dictionary(kind):
         texts = leaf.values.dictionary.to_pylist()
@@ -289,9 +293,9 @@ def _folded(leaf: Leaf) -> Iterator[Leaf]:
 
 
 def _valid(array: pa.Array) -> Array:
-    """Where the values of an array with nulls are none."""
+    """The places of an array's values that are not null."""
     bitmap = array.buffers()[0]
-    if bitmap is None:  # a union or a dictionary that keeps its nulls elsewhere
+    if bitmap is None:  # a union, or a dictionary that keeps its nulls elsewhere
         return np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
     found = np.empty(len(array), np.int64)
     bits = np.frombuffer(bitmap, np.uint8)
@@ -305,11 +309,11 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _coded(leaf: Leaf) -> tuple[Array, Array, pa.Array]:
-    """The rows of a leaf of dictionary's texts, which text each has, and the texts."""
+    """A dictionary-encoded leaf as its rows, the code of the text in each, and the texts."""
     rows, values = leaf.rows, leaf.values
     codes = values.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     dictionary = values.dictionary
-    if dictionary.null_count:  # an index may mean null
+    if dictionary.null_count:  # a code may mean null
         valid = pc.is_valid(dictionary).to_numpy(zero_copy_only=False)[codes]
         rows, codes = rows[valid], codes[valid]
         dictionary = dictionary.fill_null("")
@@ -317,14 +321,14 @@ def _coded(leaf: Leaf) -> tuple[Array, Array, pa.Array]:
 
 
 def _numbers_of(array: pa.Array) -> Array:
-    """The values of an array of numbers; where it has nulls, anything."""
+    """The values of an array of numbers; undefined at its nulls."""
     dtype = array.type.to_pandas_dtype()
     size = np.dtype(dtype).itemsize
     return np.frombuffer(array.buffers()[1], dtype, len(array), size * array.offset)
 
 
 def _bytes_of(texts: pa.Array) -> tuple[Array, int, Array]:
-    """Of an array of texts the offsets, at which of them its bytes begin, and these."""
+    """The offsets of an array of texts, the offset at which its bytes begin, and the bytes."""
     if pa.types.is_string_view(texts.type):
         texts = texts.cast(pa.large_string())
     dtype = np.int64 if pa.types.is_large_string(texts.type) else np.int32

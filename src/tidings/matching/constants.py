@@ -1,8 +1,8 @@
-"""The constants of filters, ranked: what turns a comparison into an interval of whole numbers.
+"""Collects and ranks the constants of filters: numbers, texts, bounds and patterns.
 
-Each kind of constant is first taken, constraint by constraint, then ranked all at once, and then
-asked for the places of what was taken. Numbers and bounds are ranked within their slot, texts for
-equality are numbered across all slots, patterns are only told apart.
+Each kind of constant is first collected, constraint by constraint, then ranked all at once; after
+that it gives the places of what was collected. Numbers and bounds are ranked within their slot,
+texts for equality are numbered across all slots, patterns are only told apart.
 """
 
 from __future__ import annotations

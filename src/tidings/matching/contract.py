@@ -1,12 +1,12 @@
-"""What every matcher is: the contract, the words it uses, and how Arrow rows become events.
+"""The contract that every matcher keeps, and how a matcher reads an Arrow batch.
 
-A matcher holds subscriptions and answers which of them an event satisfies. Law: the same ids as
-`scan`, in any order, each once. Matchers share this file and nothing else of each other.
+A matcher holds subscriptions and finds those that an event satisfies. Law: it finds the same ids as
+`scan`, in any order, each once. Matchers share this file and nothing else.
 
-A batch is Arrow: a column is an attribute, a struct or a map a record, a list a list, a null an
-absent attribute; or one column holds each event as JSON text. Of a key that a map repeats, the last
-counts, as in JSON. Types that the language does not know (dates, decimals, binary) are a mistake
-only in columns that some subscription asks about.
+A batch is Arrow. Each column is an attribute: structs and maps are records, lists are lists, and a
+null means that the attribute is absent. Alternatively one column holds every event as JSON text.
+If a map repeats a key, the last value counts, as in JSON. Types that the language does not know
+(dates, decimals, binary) are an error only in columns that some subscription mentions.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Stats(NamedTuple):
 
 
 class Matcher(Protocol):
-    """What a row of `MATCHERS` makes. `add` of a known id and `remove` of an unknown one raise."""
+    """What the rows of `MATCHERS` make.
+
+    `add` of an id that is held and `remove` of one that is not raise `KeyError`.
+    """
 
     def add(self, id: Id, predicate: Predicate) -> None:
         """Add a subscription."""
@@ -58,7 +61,7 @@ class Matcher(Protocol):
         """The ids of the subscriptions that the event satisfies, each once."""
 
     def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
-        """For each row and each subscription it satisfies: `event` (row number), `subscription`.
+        """The matches as pairs: columns `event` (the row number) and `subscription` (the id).
 
         `json` names the column that holds the events as JSON text; without it the columns are the
         attributes.
@@ -69,12 +72,12 @@ class Matcher(Protocol):
 
 
 def duplicate(id: Id) -> KeyError:
-    """The error of adding an id that is there."""
+    """The error for adding an id that the table already holds."""
     return KeyError(f"the id {id!r} is in the table already; replace it, or remove it first")
 
 
 def unknown(id: Id) -> KeyError:
-    """The error of removing or asking for an id that is not there."""
+    """The error for removing or looking up an id that the table does not hold."""
     return KeyError(f"the id {id!r} is not in the table")
 
 
@@ -87,7 +90,7 @@ def match_rows(
     batch: Batch,
     json: str | None,
 ) -> pa.Table:
-    """The pairs of a batch by matching row after row."""
+    """The pairs of a batch, found by matching one row after the other."""
     rows: list[int] = []
     ids: list[Id] = []
     names = None if json is not None else names_of(p.expression for p in subscriptions.values())
@@ -99,10 +102,10 @@ def match_rows(
 
 
 def pairs_table(rows: Any, ids: Iterable[Id], held: Iterable[Id] | None = None) -> pa.Table:
-    """Pairs of row number and id as Arrow.
+    """Pairs of row number and id as an Arrow table.
 
-    Ids are int64 where all those held are (if none are named, all those of the pairs), else text,
-    so that every batch of one matcher gives the same type.
+    The ids are int64 if all ids in `held` are integers, else text, so every batch of one matcher
+    gives the same type. Without `held`, the ids of the pairs decide.
     """
     listed = list(ids)
     if all_integers(listed if held is None else held):
@@ -113,13 +116,13 @@ def pairs_table(rows: Any, ids: Iterable[Id], held: Iterable[Id] | None = None) 
 
 
 def all_integers(ids: Iterable[Id]) -> bool:
-    """Whether all ids are integers of 64 bit, and there are any."""
+    """Whether there are ids and all of them are 64-bit integers."""
     fits = [type(id) is int and -(2**63) <= id < 2**63 for id in ids]
     return bool(fits) and all(fits)
 
 
 def names_of(expressions: Iterable[Expression]) -> set[str]:
-    """The attributes that expressions ask about; the empty name among them means all there are."""
+    """The attributes that expressions mention; the empty name stands for all attributes."""
     return {name for e in expressions for c in constraints(e) for name in names_asked(c)}
 
 
@@ -128,12 +131,12 @@ def events_of(
 ) -> Iterator[Mapping[str, Any]]:
     """The rows of a batch as events, one by one.
 
-    With `names`, the attributes asked about, only the columns that hold them are read (all, if the
-    empty name is among them), and `EventError` says which of them has a type that the language does
-    not know; without, such a value is found when it is looked at. A null is left out: every row of
-    a column has something there, so it can only mean that the attribute is absent. With `json` the
-    events are read from that column's text, nulls and all; a row without text is an event without
-    attributes.
+    `names` are the attributes that subscriptions mention. Only the columns that hold them are read
+    (all columns, if the empty name is among them), and `EventError` names a column whose type the
+    language does not know. Without `names`, such a value raises when it is looked up. A null is
+    left out: a column has a value in every row, so a null can only mean that the attribute is
+    absent. With `json`, the events are read from the text in that column, with their nulls; a row
+    without text is an event without attributes.
     """
     if json is not None:
         yield from _json_events(batch, json)
@@ -159,7 +162,7 @@ def events_of(
 
 
 def _pruned(column: pa.Array, asked: set[str]) -> pa.Array:
-    """A column whose records have only the fields that something is asked of."""
+    """A column whose records keep only the fields that subscriptions mention."""
     kind = column.type
     if not pa.types.is_struct(kind) or "" in asked:
         return column
@@ -175,7 +178,7 @@ def _pruned(column: pa.Array, asked: set[str]) -> pa.Array:
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """A record without its nulls, nor those of records and lists within."""
+    """A record without nulls, also in the records and lists within it."""
     kept = {name: value for name, value in record.items() if value is not None}
     for name, value in kept.items():
         if type(value) is dict:
@@ -217,7 +220,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
 
 
 def check_column(field: pa.Field, names: Collection[str]) -> None:
-    """Raise `EventError` where names ask for what a column holds in a type of no attribute."""
+    """Raise `EventError` if `names` mention values of this column whose type is not supported."""
     foreign = _foreign(field.type, _below(field.name, names))
     if foreign is not None:
         raise EventError(
@@ -227,9 +230,9 @@ def check_column(field: pa.Field, names: Collection[str]) -> None:
 
 
 def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
-    """A type that is no attribute's, where something is asked of it; None where there is none.
+    """An unsupported type among those that `asked` reaches, or None.
 
-    What is asked are names below this place; the empty one means the value that stands here.
+    `asked` are the names below this place; the empty name means the value at this place itself.
     """
     types = pa.types
     if not asked:
@@ -239,14 +242,14 @@ def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
         found = (_foreign(field.type, _below(field.name, asked)) for field in fields)
         return next((t for t in found if t is not None), None)
     if types.is_map(kind):
-        # A key may hold dots itself, so it may end at any dot of a name, or at its end.
+        # A key may contain dots, so it may end at any dot of a name or at its end.
         below = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
         if any(asked):
             below.add("")
             if not _is_text(kind.key_type):
                 return kind
         return _foreign(kind.item_type, below)
-    if hasattr(kind, "value_type"):  # lists of all sorts, dictionaries, run ends
+    if hasattr(kind, "value_type"):  # lists of any kind, dictionaries, run ends
         return _foreign(kind.value_type, asked)
     known = (
         _is_text(kind)
@@ -269,7 +272,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _below(name: str, asked: Iterable[str]) -> set[str]:
-    """What is asked of a field: the rest of each name that goes through it, empty at its end."""
+    """The rest of each name that goes through a field; empty for the field itself."""
     start = len(name) + 1
     return {other[start:] for other in asked if other == name or other.startswith(name + ".")}
 
@@ -278,9 +281,9 @@ def _below(name: str, asked: Iterable[str]) -> set[str]:
 
 
 def stats_of(predicates: Iterable[Predicate], index_bytes: int) -> Stats:
-    """The sizes of predicates beside those of their index.
+    """The sizes of predicates, with the size of their index.
 
-    One past the bound of the normal form counts as one filter of the constraints written.
+    A predicate without a normal form counts as one filter with all constraints as written.
     """
     subscriptions = filters = total = 0
     for predicate in predicates:
@@ -295,10 +298,10 @@ def stats_of(predicates: Iterable[Predicate], index_bytes: int) -> Stats:
 
 
 def bytes_of(*roots: Any) -> int:
-    """The bytes of Python objects and of all that they reach, each once.
+    """The bytes of Python objects and of everything they refer to, each counted once.
 
-    Code, classes and modules are not counted, nor what a library holds outside of Python (the
-    programs of RE2).
+    It leaves out code, classes and modules, and what a library holds outside of Python (RE2's
+    programs).
     """
     seen: set[int] = set()
     total = 0

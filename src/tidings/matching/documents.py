@@ -1,8 +1,9 @@
-"""Many events at once as dictionaries, as a JSON decoder gives them.
+"""Matches many events at once that come as dictionaries, as from a JSON decoder.
 
-They are not matched one by one: the values of each attribute are gathered from all of them and go
-to the kernels as those of a column would. For events of few attributes out of very many that is far
-quicker than a column for each. Law: the same as `Segment.match` for each event.
+It does not match them one by one. It gathers the values of each attribute from all events and
+passes them to the kernels like a column. If events have few attributes out of very many, this is
+far quicker than making a column for each attribute. Law: it finds what `Segment.match` finds for
+each event.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ _ARROW: Final = {_TEXT: pa.string(), _REAL: pa.float64(), _TRUTH: pa.bool_()}
 
 
 class _Huge(Exception):
-    """An integer past 64 bit is among the events."""
+    """Some event holds an integer of more than 64 bits."""
 
 
 def match_documents(
     segment: Segment, events: Sequence[Mapping[str, Any]], threads: int = 1
 ) -> Iterator[Pairs]:
-    """The matches of events; `EventError` where one of them holds what is no value."""
+    """The matches of events; raises `EventError` if an event holds an unsupported value."""
     flat = [event if isinstance(event, dict) else Event(event) for event in events]
     try:
         rows = _entries(segment, flat)
@@ -49,7 +50,7 @@ def match_documents(
 
 
 def tally_documents(segment: Segment, events: Sequence[dict[str, Any]], totals: Array) -> None:
-    """Add to `totals`, by number of the subscription, how many events match each."""
+    """Add to `totals[n]` how many events match subscription number n."""
     try:
         rows = None if segment.plan.residuals else _entries(segment, events)
     except _Huge:
@@ -66,14 +67,14 @@ def _entries(segment: Segment, events: Sequence[dict[str, Any]]) -> Rows:
 
 
 def _leaves(events: Sequence[dict[str, Any]], wanted: set[str]) -> Iterator[Leaf]:
-    """The values of wanted attributes, all events together; those of an attribute by type."""
+    """The values of the wanted attributes in all events, one leaf for each attribute and type."""
     lengths = np.fromiter(map(len, events), np.int64, len(events))
     rows = np.repeat(np.arange(len(events)), lengths)
     names = list(chain.from_iterable(events))
     values = list(chain.from_iterable(map(dict.values, events)))
     kinds = _kinds_of(values)
     nested = kinds == _OTHER
-    if nested.any():  # lists and records: those events once more, laid flat
+    if nested.any():  # lists and records: flatten those events and read them again
         laid = {row: Event(events[row]) for row in np.unique(rows[nested]).tolist()}
         more = [
             (row, name, value)
@@ -108,7 +109,7 @@ def _kinds_of(values: list[Any]) -> Array:
 
 
 def _typed(name: str, kind: int, values: Array, rows: Array) -> Iterator[Leaf]:
-    """Values of one type as Arrow has them."""
+    """Values of one type as an Arrow array."""
     places = np.arange(rows.size)
     if kind != _INTEGER:
         yield Leaf(name, pa.array(values, _ARROW[kind]), places, rows)
@@ -120,7 +121,7 @@ def _typed(name: str, kind: int, values: Array, rows: Array) -> Iterator[Leaf]:
 
 
 def _one_by_one(segment: Segment, events: list[dict[str, Any]]) -> Iterator[Pairs]:
-    """The matches of events that hold integers past 64 bit, for which Arrow has no column."""
+    """The matches of events with integers of more than 64 bits, for which Arrow has no type."""
     numbered = Segment(range(len(segment.ids)), segment.plan)
     for row, event in enumerate(events):
         numbers = np.array(numbered.match(Event(event)), np.int64)

@@ -1,11 +1,10 @@
-"""Filing: which list each filter is in, and how an event finds the lists.
+"""Kernel that files each filter under its most selective constraint.
 
-A filter is filed under its most selective constraint: a value, a prefix, a run of bytes, the mere
-presence of an attribute, or a bound in an ordered list. Filters that have nothing better than
-ranges which many events satisfy are held as bits in cells.
+That is a value, a prefix, a run of bytes, the mere presence of an attribute, or a bound in an
+ordered list. Filters whose constraints are all satisfied by many events are held as bits in cells.
 
-All of it is one kernel for whole tables: a thread that comes back from a kernel waits for the GIL
-while others match, so it had better come back seldom.
+One kernel does all the work for whole tables: a thread that returns from a kernel waits for the GIL
+while others match, so it should return seldom.
 """
 
 from __future__ import annotations
@@ -102,7 +101,7 @@ def file_filters(
 ):
     """File filters with these tests and constants; shares of events for each test, if given.
 
-    From so many ranges on that many events come near, filters are held in cells.
+    From `many_ranges` filters on that many events satisfy, these are held in cells.
     """
     filed, share = most_selective(tests, filters, slot_count, numbers, equal, bounds, given, shares)
     path, key, slot = take_paths(tests, filed, numbers, grams)
@@ -156,7 +155,7 @@ def file_filters(
 
 @njit(cache=True, nogil=True)
 def going(path, wanted):
-    """The filters that go a path."""
+    """The filters with this access path."""
     count = 0
     for filter in range(path.size):
         count += path[filter] == wanted
@@ -239,7 +238,7 @@ def estimate(path, kind, low, high, numbers, equal, bounds):
 
 @njit(cache=True, nogil=True)
 def take_paths(tests, filed, numbers, grams):
-    """Of filters the path they are filed, the key there and the slot."""
+    """For each filter its access path, its key there and its slot."""
     path = np.empty(filed.size, np.int8)
     key, slot = np.zeros(filed.size, np.int64), np.zeros(filed.size, np.int64)
     for filter in range(filed.size):

@@ -1,11 +1,12 @@
-"""`ForwardingTable`: through which interfaces does this event go on? (F3, F4)
+"""`ForwardingTable`: on which interfaces does this event leave the router? (F3, F4)
 
-Content-based forwarding: of the interfaces that a broadcast would use, those whose predicate the
-event satisfies. It is the table with a predicate of very many filters for each of few interfaces,
-and its short cuts: once an interface is matched its filters are passed over, and once all are the
-search ends; filters that a single constraint of the same interface covers are left out when it is
-made. What the paper's selectivity table excludes, interfaces that need an attribute which the event
-lacks, is not even reached here, since every filter is filed under its rarest constraint.
+Content-based forwarding selects, among the interfaces that a broadcast would use, those whose
+predicate the event satisfies. This is the matching problem with few interfaces, each with a
+predicate of very many filters, and it allows short cuts. Once an interface has matched, the search
+skips its filters; once all have matched, the search ends. Compilation drops a filter that another
+filter of one constraint of the same interface covers. The paper's selectivity table excludes
+interfaces that need an attribute which the event lacks; the search here never reaches them, because
+every filter is filed under its rarest constraint.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class ForwardingTable:
         self._segment = Segment.of(compiled, absorb=True, statistics=statistics)
 
     def forward(self, event: EventLike, broadcast: Collection[Id] | None = None) -> list[Id]:
-        """The interfaces whose predicate the event satisfies, among those of the broadcast."""
+        """The interfaces whose predicate the event satisfies, among those in `broadcast`."""
         if type(event) is not dict or not PLAIN_TYPES.issuperset(map(type, event.values())):
             event = Event(event)
         if broadcast is None:
@@ -63,7 +64,7 @@ class ForwardingTable:
         return self._segment.match(event, excluded)
 
     def forward_batch(self, batch: Batch, threads: int = 1) -> pa.Table:
-        """For each row and each interface it goes through: `event` (row number), `interface`."""
+        """The pairs of a batch: columns `event` (the row number) and `interface`."""
         found = list(self._segment.match_batch(batch, threads))
         integers = self._segment.integers
         columns = {

@@ -1,16 +1,16 @@
-"""The compiled part of the table: events in, numbers of subscriptions out.
+"""Kernels that match events against a plan, and the layout of a plan.
 
-What must live here: the layout that `plan` fills and these functions read, and nothing of Python's
-objects. A plan is three arrays: whole numbers in sections that a header locates (so that a call
-passes three arrays and not thirty), the numeric constants, and the bytes of all texts.
+What must live here: the layout that `plan` fills and these functions read, and no Python objects. A
+plan is three arrays: whole numbers in sections that a header locates (so a call passes three arrays
+and not thirty), the numeric constants, and the bytes of all texts.
 
 An event becomes *entries*: one for each value of each attribute that some subscription mentions,
 with its type and its coordinates: the place of a number among the attribute's numeric constants,
 the number of a text among its equality constants, the place of a text among its bounds. A
-constraint is then an interval of coordinates, and needs no constant any more.
+constraint is then an interval of coordinates and needs its constants no more.
 
-Each filter is filed in one list, under its most selective constraint. `probe` visits the lists that
-the entries lead to and checks the remaining constraints of the filters there, which stand beside.
+Each filter is filed in one list, under its most selective constraint. `probe` visits the lists to
+which the entries lead and checks the remaining constraints of the filters there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ intrinsic: Any = extending.intrinsic
     TEXT_TABLE, TEXT_FIRST, TEXT_PLACE,
     NUMBER_BEGIN, NUMBER_LOW, NUMBER_PLACE,
     BOUND_BEGIN, BOUND_TEXT, BOUND_INNER, SAMPLE_BEGIN, SAMPLE_KEY, PREFIX_LIST, PREFIX_PARENT,
-    SLOT_TURNED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
+    SLOT_REVERSED, SLOT_PRESENT, SLOT_FALSE, SLOT_TRUE, SLOT_GRAMS,
     ORDERED_BEGIN, ORDERED,
     EXACT_BEGIN, EXACT_KEY, EXACT_OWNER,
     GRAM_TABLE, GRAM_SLOT, GRAM_BYTES, GRAM_LIST,
@@ -48,7 +48,7 @@ NUMBER_IN, NUMBER_NOT, NUMBER_AMONG, TEXT_IS, TEXT_NOT, TEXT_AMONG, TEXT_BETWEEN
     range(8)
 )
 BOOLEAN_IS, EXISTS, ASK = range(8, 11)
-TEXT_LIKE: Final = 13  # 11 and 12 are kinds of what is recent
+TEXT_LIKE: Final = 13  # 11 and 12 are kinds of tests in the recent index
 KIND_SHIFT: Final = 26
 TYPE_SHIFT: Final = 22
 NEGATED: Final = 1 << 21
@@ -69,10 +69,10 @@ LONGEST_LIKE: Final = 64
 
 NOT_FLAT: Final = -(1 << 62)
 SAMPLED: Final = 8  # bounds of which one has its first bytes in the index
-NEAR: Final = 64  # texts whose places in a hash table are computed together
+HASHED_AHEAD: Final = 64  # texts whose places in a hash table are computed together
 STEPS: Final = 3  # in which that is done
 FEW: Final = 1_024  # subscriptions, for which it is not: they are soon found, or need little memory
-AHEAD: Final = 8  # rows, when matching one, whose lists are brought near
+AHEAD: Final = 8  # rows whose lists are prefetched while one is matched
 LAST_EVENT: Final = 2_000_000_000  # then their numbers begin again
 
 CELLS: Final = 16  # into which the numbers of a dense slot are sorted
@@ -114,7 +114,7 @@ def pointer_to(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def prefetch(typing_context: Any, array: Any, place: Any) -> Any:
-    """Have a number of an array brought near, while something else is done."""
+    """Prefetch a number of an array."""
 
     def generate(context, builder, signature, arguments):
         held = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -316,14 +316,14 @@ def number_texts(slots, begins, data, table, number, first):
     """
     mask = table.size - 1
     count = 0
-    near = np.empty(NEAR, np.int64)
-    for start in range(0, slots.size, NEAR):
-        end = min(start + NEAR, slots.size)
+    hashed = np.empty(HASHED_AHEAD, np.int64)
+    for start in range(0, slots.size, HASHED_AHEAD):
+        end = min(start + HASHED_AHEAD, slots.size)
         for i in range(start, end):
-            near[i - start] = hash_bytes(data, begins[i], begins[i + 1], slots[i]) & mask
-            prefetch(table, near[i - start])
+            hashed[i - start] = hash_bytes(data, begins[i], begins[i + 1], slots[i]) & mask
+            prefetch(table, hashed[i - start])
         for i in range(start, end):
-            at = near[i - start]
+            at = hashed[i - start]
             known = np.int64(table[at])
             while known >= 0 and not (
                 slots[first[known]] == slots[i]
@@ -441,7 +441,7 @@ def locate_bound(slot, whole, texts, data, begin, end):
 
 
 @njit(cache=True, nogil=True)
-def turn_round(data, begin, end, out, at):
+def reverse_text(data, begin, end, out, at):
     """Write a text behind another place with its characters in the other order."""
     while end > begin:
         start = end - 1
@@ -696,7 +696,7 @@ def visit_records(begin, last, whole, texts, entries, data, work, epoch, out, fo
 
 @njit(cache=True, nogil=True)
 def visit_exact(slot, which, query, whole, spans, span_count, out, found):
-    """What needs no further test, up to a key: put out, or if it is long told of as a span."""
+    """Put out the exact filters of a list up to a key, or note them as a span if they are many."""
     begin = item(whole, EXACT_BEGIN, 4 * slot + which)
     first, last = begin, item(whole, EXACT_BEGIN, 4 * slot + which + 1)
     keys = whole[2 * EXACT_KEY]
@@ -1017,8 +1017,8 @@ def scan_block(bits, runs, size, events, numbers):
 
 
 @njit(cache=True, nogil=True)
-def bring_near(at, end, whole, entries, step):
-    """Have brought near what `probe` will read, step by step: each needs what the last one read."""
+def prefetch_lists(at, end, whole, entries, step):
+    """Prefetch what `probe` will read, in three steps; each uses what the one before loaded."""
     records = whole[2 * RECORDS]
     numbered = whole[2 * NUMBER_PLACE] < whole[2 * NUMBER_PLACE + 1]
     while at < end:
@@ -1028,7 +1028,7 @@ def bring_near(at, end, whole, entries, step):
             which = TEXT_LOW_LIST
             number = entries[at + TEXT_NUMBER]
             if number >= 0:
-                bring_place(whole, whole[2 * TEXT_PLACE] + 2 * number + 1, records, step)
+                prefetch_place(whole, whole[2 * TEXT_PLACE] + 2 * number + 1, records, step)
             bound = entries[at + BOUND]
             if bound >= 0:
                 inner = whole[2 * BOUND_INNER] + 2 * item(whole, BOUND_BEGIN, slot) + slot + bound
@@ -1043,7 +1043,7 @@ def bring_near(at, end, whole, entries, step):
                         prefetch(whole, np.int64(whole[2 * LIST_BEGIN] + whole[place]))
         elif entries[at + KIND] != BOOLEAN and entries[at + NUMBER] & 1 and numbered:
             constant = item(whole, NUMBER_BEGIN, slot) + (entries[at + NUMBER] >> 1)
-            bring_place(whole, whole[2 * NUMBER_PLACE] + constant, records, step)
+            prefetch_place(whole, whole[2 * NUMBER_PLACE] + constant, records, step)
         ordered = whole[2 * ORDERED_BEGIN] + 4 * slot + which
         exact = whole[2 * EXACT_BEGIN] + 4 * slot + which
         if step == 0:
@@ -1061,8 +1061,8 @@ def bring_near(at, end, whole, entries, step):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def bring_place(whole, place, records, step):
-    """Have brought near a place of records, or then the records."""
+def prefetch_place(whole, place, records, step):
+    """Prefetch a place of records, or in the next step the records."""
     if step == 0:
         prefetch(whole, np.int64(place))
     elif step == 1:
@@ -1357,16 +1357,16 @@ def read_event(whole, highs, texts, data, entries):
             at, put = read_value(at, slot, whole, highs, texts, data, entries, put)
     locate_all(whole, texts, data, entries, put)
     for at in range(0, put, WIDTH):
-        slot = item(whole, SLOT_TURNED, entries[at + SLOT])
+        slot = item(whole, SLOT_REVERSED, entries[at + SLOT])
         if slot >= 0 and entries[at + KIND] == TEXT:
             begin = entries[at + BEGIN]
             end = entries[at + END]
-            turned = np.empty(end - begin, np.uint8)
-            turn_round(data, begin, end, turned, 0)
+            backwards = np.empty(end - begin, np.uint8)
+            reverse_text(data, begin, end, backwards, 0)
             entries[put + SLOT] = slot
             entries[put + KIND] = TEXT
             entries[put + TEXT_NUMBER] = -1
-            entries[put + BOUND] = locate_bound(slot, whole, texts, turned, 0, turned.size)
+            entries[put + BOUND] = locate_bound(slot, whole, texts, backwards, 0, backwards.size)
             put += WIDTH
     return put
 
@@ -1375,8 +1375,8 @@ def read_event(whole, highs, texts, data, entries):
 def locate_all(whole, texts, data, entries, end):
     """The coordinates of all texts of an event, of which the places in the hash table are known.
 
-    Step by step for all: what one step reads is brought near by the step before, so that the event
-    waits once for memory and not once for each text.
+    Step by step for all: each step prefetches what the next one reads, so the event waits once for
+    memory and not once for each text.
     """
     table = whole[2 * TEXT_TABLE]
     places = whole[2 * TEXT_PLACE]
@@ -1561,7 +1561,7 @@ def match_rows(context, row, last, begins, entries, data, runs, out, rows, asked
         for step in range(STEPS if limit > FEW else 0):
             later = row + AHEAD * (STEPS - step)
             if later < last:
-                bring_near(begins[later], begins[later + 1], whole, entries, step)
+                prefetch_lists(begins[later], begins[later + 1], whole, entries, step)
         if work[0] == LAST_EVENT:
             work[:scratch] = 0
         here, more, span_count = probe(

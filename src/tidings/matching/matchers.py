@@ -1,4 +1,4 @@
-"""The matchers by name. A new one is a file beside this one and a row here."""
+"""`MATCHERS`: all matchers by name. A new matcher is one module and one row here."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Merging: what came lately is compiled into what is compiled, without a look at its predicates.
+"""Merges recent subscriptions into a compiled segment without reading its predicates.
 
-Beside a plan the coordinates of its filters can be kept, fourteen bytes a constraint. To add and to
-leave out filters then means to merge the constants of two tables, to move each test to the places
-that its constants have now, and to lay out a plan. It is a fraction of the work of ranking millions
-of constraints anew, and little of it holds the GIL.
+A segment can keep the coordinates of its filters beside the plan, fourteen bytes a constraint.
+Adding and dropping filters then means to merge the constants of two tables, to move each test to
+the new places of its constants, and to lay out a plan. That is a fraction of the work of ranking
+millions of constraints anew, and little of it holds the GIL.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from tidings.matching import merging_kernels as mk
 from tidings.matching.constants import Constants, Patterns, fixed
 from tidings.matching.merging_kernels import Packed
-from tidings.matching.ranking import Flat, Ranked, Slots, rank
+from tidings.matching.ranking import FlatFilters, Ranked, Slots, rank
 
 if TYPE_CHECKING:
     from tidings.language.expression import Expression
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-SPARE: Final = 1_000  # attributes, patterns and residuals that nobody mentions any more
+SPARE: Final = 1_000  # unused attributes, patterns and residuals that are tolerated
 
 
 class Coordinates(NamedTuple):
-    """Ranked filters at rest, with what their tests tell of."""
+    """Ranked filters, packed, with the constants, patterns and residuals they refer to."""
 
     filters: Packed
     slots: Slots
@@ -50,13 +50,13 @@ class Coordinates(NamedTuple):
     def of_predicates(
         cls, predicates: list[Predicate], slots: Slots, statistics: Statistics | None = None
     ) -> Coordinates:
-        """The filters of predicates, each owned by its place; slots that are new are added."""
-        flat = Flat.of(predicates)
+        """The filters of predicates, each owned by its place; adds new slots to `slots`."""
+        flat = FlatFilters.of(predicates)
         return cls.of(rank(flat.filters, flat.residuals, statistics, slots), flat.owners)
 
     @classmethod
     def of(cls, ranked: Ranked, owners: Array) -> Coordinates:
-        """Filters as they are ranked."""
+        """Pack ranked filters."""
         packed = mk.pack(ranked.tests, ranked.filters, owners, ranked.members)
         return cls(
             packed._replace(slot=narrow(packed.slot, ranked.slots)),
@@ -70,7 +70,7 @@ class Coordinates(NamedTuple):
         )
 
     def owned_by(self, owners: Array) -> Coordinates:
-        """The same, with an owner for each that was."""
+        """The same filters with new owners, looked up by the old ones."""
         mapped = owners[self.filters.owners].astype(np.int32)
         return self._replace(filters=self.filters._replace(owners=mapped))
 
@@ -86,13 +86,13 @@ class Merged(NamedTuple):
     ranked: Ranked
     coordinates: Coordinates
     owners: Array
-    wasteful: bool  # much is in it that nobody mentions any more
+    wasteful: bool  # it holds much that no filter mentions any more
 
 
 def merge(old: Coordinates, removed: Array, new: Coordinates) -> Merged:
-    """The filters of a table, but for those whose owners are removed, and those of another.
+    """The filters of `old` without those whose owners are removed, and the filters of `new`.
 
-    The slots of the other go on from its own, and subscriptions have the same numbers in both.
+    The slots of `new` continue those of `old`, and subscriptions have the same numbers in both.
     """
     patterns, pattern_number = old.patterns.joined(new.patterns)
     joined = mk.join(

@@ -1,11 +1,11 @@
-"""The kernels of merging: constants of two tables become one order, and tests move to it.
+"""Kernels that merge the constants of two tables and move the tests to the new ranks.
 
-A rank is twice the place of a constant and one more, or lies between two of these: the low end of a
-range belongs to the constant that it is at or behind, the high end to the one that it is at or
-before. So a test moves with its constant, whatever comes between.
+A rank is twice the place of a constant plus one, or lies between two constants. The low end of a
+range belongs to the constant at or below it, the high end to the constant at or above it. So a test
+moves with its constants, whatever comes between.
 
-All is the work of one kernel: a thread that comes back from a kernel waits for the GIL while others
-match, so it had better come back seldom.
+One kernel does all the work: a thread that returns from a kernel waits for the GIL while others
+match, so it should return seldom.
 """
 
 from __future__ import annotations

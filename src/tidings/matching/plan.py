@@ -1,7 +1,7 @@
-"""Compiling filters to a plan: the flat arrays that the kernels read.
+"""Compiles filters to a plan: the flat arrays that the kernels read.
 
-Every filter is filed under its most selective constraint; the others stand beside it as tests. That
-is the work of two kernels, which are given what ranking has found.
+Every filter is filed under its most selective constraint; its other constraints are stored beside
+it as tests. Two kernels do that work on the ranked filters.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 Whole = np.int32
-MANY_RANGES: Final = 2_048  # filters that many events come near, from which they are in cells
+MANY_RANGES: Final = 2_048  # from this many unselective filters on, they are held in cells
 
 
 class Plan(NamedTuple):
-    """A compiled table: `whole`, `highs` and `texts` for the kernels, and what Python needs."""
+    """A compiled table: `whole`, `highs` and `texts` for the kernels, the rest for Python."""
 
     whole: Array
     highs: Array
     texts: Array
-    folded: dict[str, str]  # attribute: the name that its folded values go under
-    names: dict[str, int]  # name, derived ones too: slot
+    folded: dict[str, str]  # attribute: the name under which its folded values go
+    names: dict[str, int]  # the slot of each name, derived ones too
     residuals: list[Expression]
     filters: int
     constraints: int
-    room: int  # what one event may put out at most, residuals included
+    room: int  # how much one event may find at most, residuals included
     cells: int  # places of filters held in cells
-    scratch: int  # how many numbers a thread works with, besides the entries of its event
+    scratch: int  # the size of a thread's work array, without the entries of its event
 
     @property
     def bytes(self) -> int:
@@ -56,11 +56,12 @@ def compile_plan(
     absorb: bool = False,
     statistics: Statistics | None = None,
 ) -> Plan:
-    """Compile filters, each owned by the subscription of that number.
+    """Compile filters; `owners` gives the number of each filter's subscription.
 
-    `whole_residuals` gives, for a filter that is only a necessary condition, what to ask besides.
-    With `absorb`, filters that another of one constraint of the same subscription covers are left
-    out. What is selective is told by `statistics` of events, or else estimated from the filters.
+    `whole_residuals` gives the residual of each filter that is only a necessary condition. With
+    `absorb`, a filter is dropped if another filter of one constraint of the same subscription
+    covers it. `statistics` of events tell which constraints are selective; without them, this is
+    estimated from the filters.
     """
     owners = np.asarray(owners, np.int64)
     ranked = rank(filters, whole_residuals, statistics)
@@ -76,11 +77,11 @@ def compile_plan(
 
 
 def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
-    """The plan of ranked filters, each owned by the subscription of that number."""
+    """The plan of ranked filters; `owners` gives the number of each filter's subscription."""
     slots = ranked.slots
     names = pa.array(list(slots.numbers), pa.large_string())
-    turned = np.full(len(slots), -1, Whole)
-    turned[list(slots.turned)] = list(slots.turned.values())
+    reversed_slots = np.full(len(slots), -1, Whole)
+    reversed_slots[list(slots.reversed)] = list(slots.reversed.values())
     numbers, equal, bounds = (fixed(part) for part in ranked.constants)
     lists = file_filters(
         ranked.tests, ranked.filters, len(slots), numbers, equal, bounds,
@@ -89,12 +90,12 @@ def lay_out(ranked: Ranked, owners: Array, subscriptions: int) -> Plan:
     )  # fmt: skip
     laid = pk.lay_out(
         ranked.tests, lists, owners, subscriptions, fixed(Texts.of(names, np.zeros(len(slots)), 1)),
-        turned, numbers, equal, bounds, fixed(ranked.patterns.texts()), ranked.members,
+        reversed_slots, numbers, equal, bounds, fixed(ranked.patterns.texts()), ranked.members,
         ranked.asking, ranked.asked,
     )  # fmt: skip
     if not laid.whole.size:
         raise MemoryError("the plan would pass 2^31 whole numbers; split the subscriptions")
-    # Copied: NumPy asks for large pages where a kernel does not, and matching is quicker in those.
+    # Copied, because NumPy asks for large pages and a kernel does not; they speed up matching.
     return Plan(
         read_only(laid.whole.copy()),
         read_only(numbers.highs.copy()),

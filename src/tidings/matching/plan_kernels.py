@@ -1,4 +1,4 @@
-"""The kernel that lays out a plan, one for whole tables: see `filing_kernels`."""
+"""Kernel that lays out the arrays of a plan; one call for a whole table."""
 
 from __future__ import annotations
 
@@ -41,14 +41,15 @@ class Laid(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def lay_out(
-    tests, lists, owners, subscriptions, names, turned, numbers, equal, bounds, patterns, members,
-    asking, asked,
+    tests, lists, owners, subscriptions, names, reversed_slots, numbers, equal, bounds, patterns,
+    members, asking, asked,
 ):  # fmt: skip
     """Lay out the plan of filters in their lists, each owned by the subscription of that number.
 
-    `names` are those of slots, `turned` gives for each the slot of the same texts turned round.
+    `names` holds the names of the slots; `reversed_slots` gives for each slot the slot of the same
+    texts reversed.
     """
-    slots = turned.size
+    slots = reversed_slots.size
     marked = mark_owners(owners, lists.linked, subscriptions)
     kept, total = keep_tests(tests, lists.filed, lists.dense.filters, asking)
     chosen, done = split(lists.ordered, total, marked)
@@ -89,7 +90,7 @@ def lay_out(
     sample_begins, samples = sampled(bounds, slots)
     sections[k.SAMPLE_BEGIN] = sample_begins
     sections[k.SAMPLE_KEY] = samples.view(np.int32)
-    sections[k.SLOT_TURNED] = turned
+    sections[k.SLOT_REVERSED] = reversed_slots
     sections[k.PREFIX_LIST] = successive(lists.prefix_first, lists.prefix_parents.size)
     sections[k.PREFIX_PARENT] = lists.prefix_parents.astype(np.int32)
     sections[k.SLOT_PRESENT] = lists.by_presence.astype(np.int32)

@@ -1,12 +1,12 @@
-"""Ranking: constraints become coordinates, in which every comparison is an interval of numbers.
+"""Ranks constants, so that every comparison becomes an interval of whole numbers.
 
 Constants are ranked attribute by attribute. Operators that ignore case or look at the end of a text
 become plain ones on a *derived* attribute (folded, reversed), which is computed from the event.
 What the kernels cannot test (regular expressions, inner wildcards where case is ignored or the
 pattern is long, tests of other dialects, predicates without a normal form) becomes a residual that
-Python answers after the index has pruned.
+Python evaluates after the index has pruned.
 
-Everything here is done on whole columns at once: a million filters take seconds.
+Everything here works on whole columns at once: a million filters take seconds.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 
-# Paths to file a filter.
+# Access paths: how an event finds a filter in the index.
 NO_PATH, BY_TEXT, BY_NUMBER, BY_TRUTH, BY_PREFIX, BY_GRAM, BY_PRESENCE = range(7)
 BY_ORDER, BY_TEXTS, BY_NUMBERS, IN_CELLS = range(7, 11)
 PATHS: Final = 11
 
 # Derived attributes, and the mark that their names carry behind a NUL. Texts are folded in Python
-# and turned round by the kernels.
+# and reversed by the kernels.
 PLAIN, FOLDED, REVERSED, FOLDED_REVERSED = range(4)
 _DERIVE: Final[tuple[Callable[[str], str], ...]] = (
     lambda text: text,
@@ -96,7 +96,7 @@ class Slots:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
         self.folded: dict[str, str] = {}  # attribute: the name that its folded values go under
-        self.turned: dict[int, int] = {}  # slot: that of the same texts turned round
+        self.reversed: dict[int, int] = {}  # slot: that of the same texts reversed
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -110,14 +110,14 @@ class Slots:
                 self.folded[name] = own
             elif transform != PLAIN:
                 straight = FOLDED if transform == FOLDED_REVERSED else PLAIN
-                self.turned[self.of(name, straight)] = self.numbers[own]
+                self.reversed[self.of(name, straight)] = self.numbers[own]
         return self.numbers[own]
 
     def copy(self) -> Slots:
         """The same, to which others can be added."""
         other = Slots()
         other.numbers, other.folded = dict(self.numbers), dict(self.folded)
-        other.turned = dict(self.turned)
+        other.reversed = dict(self.reversed)
         return other
 
 
@@ -521,16 +521,16 @@ def _derive(operands: Array, transform: int, tuples: bool) -> list[Any]:
     return [made[text] for text in operands]
 
 
-class Flat(NamedTuple):
-    """The filters of predicates, or what these need at least, and then what to ask besides."""
+class FlatFilters(NamedTuple):
+    """The filters of predicates; without a normal form, a necessary filter and a residual."""
 
     filters: list[Sequence[Any]]
-    owners: Array  # of each filter the number of its predicate
+    owners: Array  # for each filter, the number of its predicate
     residuals: dict[int, Expression]
 
     @classmethod
-    def of(cls, predicates: list[Predicate]) -> Flat:
-        """Of these, in their order."""
+    def of(cls, predicates: list[Predicate]) -> FlatFilters:
+        """The filters of these predicates, in their order."""
         residuals: dict[int, Expression] = {}
         filters: list[Sequence[Any]]
         try:

@@ -1,14 +1,14 @@
-"""Recent subscriptions: those that came since a table was compiled, in an index that can grow.
+"""The recent index: subscriptions added since the last compilation, in arrays that grow.
 
-The kernels read and write it; they keep the GIL, so a change is seen whole or not at all. A filter
-goes to them in MessagePack, as an event does, and is held with its constants as they are, filed
-under an equality, under bytes of a text, or else under the presence of an attribute. What they
-cannot test, Python is asked about here.
+Kernels read and write it and keep the GIL, so a reader sees all of a change or none of it. A filter
+goes to them as MessagePack, like an event. They hold it with its constants unranked, filed under an
+equality, under bytes of a text, or else under the presence of an attribute. This module evaluates
+the residuals that they leave to Python.
 
-What is added waits, and whoever matches next files it: all that came meanwhile at once, and in the
-memory that is near to a processor that will read it.
+`add` queues a subscription, and the next match files the whole queue at once, in the cache of the
+processor that will read it.
 
-Where the room ends, `larger` makes another, in which those removed are left out.
+If there is no room, `larger` makes another index without the removed subscriptions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidings.language.constraint import IGNORING_CASE, Constraint
 from tidings.language.expression import conjoin
 from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
-from tidings.matching import recent_kernels as fk
+from tidings.matching import recent_kernels as rk
 from tidings.matching.contract import Id, all_integers
 from tidings.matching.ranking import FOLDED, derived_name, filters_of
 from tidings.matching.residuals import Check, Residuals
@@ -32,17 +32,17 @@ from tidings.matching.segment import ids_at
 Array = np.ndarray[Any, Any]
 
 LEAST: Final = 256  # subscriptions that there is room for at first
-# What there is room for then, in times of what is held, and at most where more is wanted; memory is
-# taken with use.
+# By which factor the room grows, and by which at most if more is wanted; memory is taken only with
+# use.
 GROWTH, MOST_GROWTH = 4, 128
-USUAL: Final = 128  # bytes that the filters of one take in MessagePack
+USUAL: Final = 128  # bytes of a subscription's filters as MessagePack, usually
 LINE: Final = 64  # bytes
 FOLDING: Final = frozenset(IGNORING_CASE.values()) - {"ilike", "imatches"}
 MOST: Final = 1 << 63
 MOST_WAITING: Final = 256  # subscriptions that wait to be filed
 NEVER: Final = msgspec.msgpack.encode([])  # no filters
 NOTHING: Final = np.zeros(0, np.int64)
-NONE: Final = np.zeros(fk.USED, np.int64)
+NONE: Final = np.zeros(rk.USED, np.int64)
 _ASKED: Final = frozenset({"ilike", "matches", "imatches", "holds"})
 _ENCODE: Final = msgspec.msgpack.Encoder().encode
 
@@ -53,9 +53,9 @@ class RecentIndex:
     def __init__(
         self, room: Array | None = None, size: int = 0, filters: int = 0, wanted: int = 0
     ) -> None:
-        """With room for so much of each thing, something of that size and so many filters.
+        """Make an index with room for `room` of each thing, and `size` bytes and `filters` more.
 
-        So many subscriptions are wanted here in the end.
+        `wanted` subscriptions are expected here in the end.
         """
         self.wanted = wanted
         self.predicates: list[Predicate] = []
@@ -67,17 +67,17 @@ class RecentIndex:
         self.waiting: list[bytes] = []  # the last predicates, which are to be filed
         self.residuals = Residuals()
         self._arrays = {
-            name: _zeros(length, np.dtype(np.uint8 if name == fk.HELD_TEXTS else np.int64))
+            name: _zeros(length, np.dtype(np.uint8 if name == rk.HELD_TEXTS else np.int64))
             for name, length in _lengths(NONE if room is None else room, size, filters).items()
         }
-        self.used = self._arrays[fk.HELD_USED]
-        self.used[fk.USED_SLOTS] = 1  # which is always present
-        self.used[fk.USED_CHAINS] = _chains(self.room)
-        self._arrays[fk.HELD_SLOTS][[fk.SLOT_BLOCK, fk.SLOT_LAST_BLOCK]] = -1
+        self.used = self._arrays[rk.HELD_USED]
+        self.used[rk.USED_SLOTS] = 1  # which is always present
+        self.used[rk.USED_CHAINS] = _chains(self.room)
+        self._arrays[rk.HELD_SLOTS][[rk.SLOT_BLOCK, rk.SLOT_LAST_BLOCK]] = -1
         self.ids = np.empty(self.room, object)
         self._most = self.room
-        self._integers = self._arrays[fk.HELD_IDS].data  # the same, as long as all are integers
-        self.context = np.zeros(fk.HELD_CONTEXT, np.int64)
+        self._integers = self._arrays[rk.HELD_IDS].data  # the same, as long as all are integers
+        self.context = np.zeros(rk.HELD_CONTEXT, np.int64)
         for name, array in self._arrays.items():
             self.context[name : name + 2] = array.ctypes.data, array.size
 
@@ -86,16 +86,17 @@ class RecentIndex:
 
     @property
     def room(self) -> int:
-        """How many subscriptions an event may find."""
-        return self._arrays[fk.HELD_OWNERS].size // fk.OWNER_WIDTH
+        """How many subscriptions it has room for."""
+        return self._arrays[rk.HELD_OWNERS].size // rk.OWNER_WIDTH
 
-    def add(self, id: Id, predicate: Predicate, marks: Array = NOTHING) -> bool:
-        """Add a subscription, in the place of the one with this id if there is one.
+    def add(self, id: Id, predicate: Predicate, tombstone: Array = NOTHING) -> bool:
+        """Add a subscription; it replaces the one here with the same id, if there is one.
 
-        At the same moment the one elsewhere goes that has these marks. False if there is no room.
+        `tombstone` says where to set the tombstone of the one that it replaces in a segment, at the
+        same moment. Returns False if there is no room.
         """
         number = len(self.predicates)
-        comes = marks is NOTHING and id not in self.numbers
+        comes = tombstone is NOTHING and id not in self.numbers
         plain = _plainly(predicate) if comes else None
         at_once = plain is None or len(self.waiting) == MOST_WAITING
         if number == self._most or (at_once and not self.file()):
@@ -105,7 +106,7 @@ class RecentIndex:
         if type(id) is int and -MOST <= id < MOST:
             self._integers[number] = id
         else:
-            self.used[fk.USED_NAMED] = True
+            self.used[rk.USED_NAMED] = True
         instead = -1 if comes else self.numbers.get(id, -1)
         self.numbers[id] = number
         self.predicates.append(predicate)
@@ -116,7 +117,7 @@ class RecentIndex:
         data, residuals = self._encoded(predicate)
         self.replaced += 1
         self.replacing = True
-        is_room = bool(fk.hold(self.context, data, residuals, instead, marks))
+        is_room = bool(rk.hold(self.context, data, residuals, instead, tombstone))
         if not is_room:
             del self.predicates[-1], self.numbers[id]
             if instead >= 0:
@@ -127,24 +128,24 @@ class RecentIndex:
         return is_room
 
     def file(self) -> bool:
-        """File what waits; False if there is no room."""
+        """File the queued subscriptions; returns False if there is no room."""
         waiting = self.waiting
         data = b"".join(waiting)
         at, is_room = 0, True
         while is_room and at < len(data):
-            at, why = fk.hold_all(self.context, data, at)
-            is_room = why != fk.NO_ROOM
-            if why == fk.SPECIAL:
-                number = int(self.used[fk.USED_OWNERS])
+            at, why = rk.hold_all(self.context, data, at)
+            is_room = why != rk.NO_ROOM
+            if why == rk.SPECIAL:
+                number = int(self.used[rk.USED_OWNERS])
                 encoded, residuals = self._encoded(self.predicates[number], writable=True)
-                is_room = fk.hold(self.context, encoded, residuals, -1, NOTHING)
+                is_room = rk.hold(self.context, encoded, residuals, -1, NOTHING)
                 at += len(waiting[number - len(self.predicates)])
-        left = len(self.predicates) - int(self.used[fk.USED_OWNERS])
+        left = len(self.predicates) - int(self.used[rk.USED_OWNERS])
         del waiting[: len(waiting) - left]
         return is_room
 
     def larger(self, predicate: Predicate | None = None) -> RecentIndex:
-        """Another one with what is held, and with room for this too, and for what waits longest."""
+        """A larger index with what is held, and room for this predicate and the queue."""
         self.file()  # as much as goes: cells are cut by what is filed
         size = sum(map(len, self.waiting))
         filters = 0
@@ -190,17 +191,17 @@ class RecentIndex:
         if waits >= 0:
             self.waiting[waits] = NEVER
         else:
-            fk.let_go(self.context, number)
+            rk.let_go(self.context, number)
         del self.numbers[id]
         self.changes += 1
         return True
 
     def name_of(self, slot: int) -> str:
         """The name of a slot of the kernels, that of folded values as it is derived."""
-        slots = self._arrays[fk.HELD_SLOTS]
-        begin = slots[fk.SLOT_WIDTH * slot + fk.SLOT_NAME]
-        end = begin + slots[fk.SLOT_WIDTH * slot + fk.SLOT_NAME_SIZE]
-        return self._arrays[fk.HELD_TEXTS][begin:end].tobytes().decode()
+        slots = self._arrays[rk.HELD_SLOTS]
+        begin = slots[rk.SLOT_WIDTH * slot + rk.SLOT_NAME]
+        end = begin + slots[rk.SLOT_WIDTH * slot + rk.SLOT_NAME_SIZE]
+        return self._arrays[rk.HELD_TEXTS][begin:end].tobytes().decode()
 
     def held(self) -> dict[Id, Predicate]:
         """The subscriptions that are here."""
@@ -208,7 +209,7 @@ class RecentIndex:
         return {id: predicates[number] for id, number in self.numbers.items()}
 
     def without(self, dropped: Collection[Id], size: int = 0, filters: int = 0) -> RecentIndex:
-        """Another one with what is held but for the ids dropped, and with more room."""
+        """Another index with what is held, except the ids in `dropped`, and with more room."""
         kept = {id: number for id, number in self.numbers.items() if id not in dropped}
         order = sorted(kept.values())
         leave = np.ones(len(self.predicates), bool)
@@ -217,23 +218,23 @@ class RecentIndex:
         waits = [
             data for data, removed in zip(self.waiting, leave[filed:], strict=True) if not removed
         ]
-        held = np.zeros(fk.USED, np.int64)
-        fk.measure_held(self.context, leave, held)
-        held[fk.USED_OWNERS] += len(waits)
+        held = np.zeros(rk.USED, np.int64)
+        rk.measure_held(self.context, leave, held)
+        held[rk.USED_OWNERS] += len(waits)
         # As much for each as those held take on average; of few that tells nothing.
-        times = self.wanted // max(int(held[fk.USED_OWNERS]), LEAST)
+        times = self.wanted // max(int(held[rk.USED_OWNERS]), LEAST)
         room = held * min(max(times, GROWTH), MOST_GROWTH)
-        room[fk.USED_SLOTS] = GROWTH * held[fk.USED_SLOTS]  # attributes are mostly the same
+        room[rk.USED_SLOTS] = GROWTH * held[rk.USED_SLOTS]  # attributes are mostly the same
         other = RecentIndex(room, size, filters, self.wanted)
         residuals = np.full(len(self.residuals), -1, np.int64)
-        fk.hold_others(other.context, self.context, leave, residuals)
+        rk.hold_others(other.context, self.context, leave, residuals)
         other.residuals = self.residuals.kept(residuals)
         other.waiting = waits
         other.ids[: len(order)] = self.ids[order]
-        if not self.used[fk.USED_NAMED] or all_integers(kept):
-            other._arrays[fk.HELD_IDS][: len(order)] = self._arrays[fk.HELD_IDS][order]
+        if not self.used[rk.USED_NAMED] or all_integers(kept):
+            other._arrays[rk.HELD_IDS][: len(order)] = self._arrays[rk.HELD_IDS][order]
         else:
-            other.used[fk.USED_NAMED] = True
+            other.used[rk.USED_NAMED] = True
         other.predicates = [self.predicates[number] for number in order]
         other.numbers = {id: number for number, id in enumerate(other.ids[: len(order)])}
         other.folded = dict(self.folded)
@@ -289,27 +290,27 @@ def _is_writable(constraint: Constraint) -> bool:
 def _lengths(room: Array, size: int, filters: int) -> dict[int, int]:
     """The lengths of arrays with room for so much of each thing, and for something more."""
     size += LEAST * USUAL
-    owners = int(room[fk.USED_OWNERS]) + LEAST
-    slots = int(room[fk.USED_SLOTS]) + size // 8 + 2
-    many, few = (int(fk.block_length(size)) for size in (fk.MANY_SLOTS, fk.FEW_SLOTS))
-    held_filters = int(room[fk.USED_BLOCKS])
-    whole_blocks = held_filters // fk.BLOCK_HELD + 2 * filters + 8
-    first_blocks = 2 * (held_filters // fk.MOST_LISTED)  # two of a slot that had a full list
-    items = 4 * held_filters + fk.MOST_LISTED * (filters + 4) + fk.LEAST_LISTED * slots
+    owners = int(room[rk.USED_OWNERS]) + LEAST
+    slots = int(room[rk.USED_SLOTS]) + size // 8 + 2
+    many, few = (int(rk.block_length(size)) for size in (rk.MANY_SLOTS, rk.FEW_SLOTS))
+    held_filters = int(room[rk.USED_BLOCKS])
+    whole_blocks = held_filters // rk.BLOCK_HELD + 2 * filters + 8
+    first_blocks = 2 * (held_filters // rk.MOST_LISTED)  # two of a slot that had a full list
+    items = 4 * held_filters + rk.MOST_LISTED * (filters + 4) + rk.LEAST_LISTED * slots
     return {
-        fk.HELD_USED: fk.USED,
-        fk.HELD_NAMES: _power(2 * slots),
-        fk.HELD_SLOTS: fk.SLOT_WIDTH * slots,
-        fk.HELD_CUTS: fk.CUTS * slots,
-        fk.HELD_RECORDS: int(room[fk.USED_RECORDS]) + 4 * size + 64,
-        fk.HELD_NODES: fk.NODE_WIDTH * (_chains(owners) + int(room[fk.USED_NODES]) + size),
-        fk.HELD_KEYS: fk.KEY_BITS // 64,
-        fk.HELD_LISTS: fk.ITEM_WIDTH * items,
-        fk.HELD_BLOCKS: many * (whole_blocks + 2 * fk.SOME_SLOTS) + few * first_blocks,
-        fk.HELD_OWNERS: fk.OWNER_WIDTH * owners,
-        fk.HELD_TEXTS: int(room[fk.USED_TEXTS]) + 2 * size + 64,
-        fk.HELD_IDS: owners,
-        fk.HELD_PRESENT: slots // 64 + 1,
+        rk.HELD_USED: rk.USED,
+        rk.HELD_NAMES: _power(2 * slots),
+        rk.HELD_SLOTS: rk.SLOT_WIDTH * slots,
+        rk.HELD_CUTS: rk.CUTS * slots,
+        rk.HELD_RECORDS: int(room[rk.USED_RECORDS]) + 4 * size + 64,
+        rk.HELD_NODES: rk.NODE_WIDTH * (_chains(owners) + int(room[rk.USED_NODES]) + size),
+        rk.HELD_KEYS: rk.KEY_BITS // 64,
+        rk.HELD_LISTS: rk.ITEM_WIDTH * items,
+        rk.HELD_BLOCKS: many * (whole_blocks + 2 * rk.SOME_SLOTS) + few * first_blocks,
+        rk.HELD_OWNERS: rk.OWNER_WIDTH * owners,
+        rk.HELD_TEXTS: int(room[rk.USED_TEXTS]) + 2 * size + 64,
+        rk.HELD_IDS: owners,
+        rk.HELD_PRESENT: slots // 64 + 1,
     }
 
 

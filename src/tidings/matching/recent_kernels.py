@@ -1,12 +1,14 @@
-"""The compiled part of what is recent: filters held with their constants as they are.
+"""Kernels that hold and file recent filters, with their constants unranked.
 
 What must live here: the layout of the growing arrays that `recent` makes, and what writes them.
-Filters are filed by their equalities and by bytes that texts begin with, end with and contain. What
-asks for nothing of that lies in a list of the attribute, with a test beside it; or else in blocks
-of 512 with a bit for each in every cell of an attribute, as in the cells of `kernels`.
+Filters are filed by their equalities and by bytes that texts begin with, end with or contain. A
+filter without these lies in a list of one of its attributes, with a test beside it; or else in
+blocks of 512 filters, with a bit for each in every cell of an attribute, like the cells of
+`kernels`.
 
-Numba keeps compiled functions on disk until their own file changes. So whoever changes `kernels`
-has to change this file too, or to remove what is kept; the tests do that by themselves.
+Numba caches a compiled function until the function's own file changes, even if a function it calls
+has changed. After a change in `kernels`, change this file too or delete its cache; the tests delete
+it by themselves.
 """
 
 from __future__ import annotations
@@ -73,8 +75,9 @@ from tidings.matching.kernels import (
 ) = range(16)  # fmt: skip
 USED: Final = USED_LEFT + 8  # the last are the words of a block that is looked at
 # Of a slot, what is looked at first in one line of the memory: of the event at hand in which cell
-# its value is, and where its entries are; the first bytes of its name and how long that is; in
-# which paths filters are filed under it; where its list of single filters is, and how long that is.
+# its value is, and where its entries are; the first bytes of its name and how long that is; by
+# which access paths filters are filed under it; where its list of single filters is, and how long
+# that is.
 # Then the other list, how long that is and its room; its blocks; a bit for each sort of grams, and
 # one for each byte, but for its two highest bits, with which a gram begins; how many filters lists
 # and blocks hold, and how many ask for it besides; where its name is. At last the blocks of each
@@ -1058,9 +1061,10 @@ def put_down(context, data, at, residuals):
 def hold(context, data, residuals, instead, removed):
     """Add a subscription by its filters in MessagePack; whether there was room.
 
-    Each filter has a residual that is left to Python, or -1. What the subscription stands for goes
-    at the same moment: the one here with the number `instead`, if that is not below zero, and the
-    one elsewhere of which the marks are at the addresses `removed` (see `Segment.marks`).
+    Each filter has a residual that is left to Python, or -1. The subscriptions that this one
+    replaces are removed at the same moment: the one here with the number `instead`, unless that is
+    below zero, and the one in a segment whose tombstone lies at the addresses `removed` (see
+    `Segment.tombstone_addresses`).
     """
     _, filters, _ = head(data, 0)
     if not has_room(context, len(data), filters):

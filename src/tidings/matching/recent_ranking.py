@@ -1,4 +1,4 @@
-"""Ranking what is recent from what the kernels hold of it, mostly without the GIL."""
+"""Ranks recent subscriptions from the records of the recent index, mostly without the GIL."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tidings.matching import recent_kernels as fk
-from tidings.matching import recent_ranking_kernels as rk
+from tidings.matching import recent_kernels as rk
+from tidings.matching import recent_ranking_kernels as rrk
 from tidings.matching.constants import Constants, Patterns, fixed
 from tidings.matching.merging import Coordinates, merge, narrow
 from tidings.matching.ranking import FOLDED, FOLDED_REVERSED, PLAIN, REVERSED, Slots
@@ -28,21 +28,21 @@ def rank_recent(
     slots: Slots,
     statistics: Statistics | None = None,
 ) -> Coordinates:
-    """The filters of recent subscriptions, each owned by a place among the numbers given.
+    """The filters of recent subscriptions; the owner of each is a place in `numbers`.
 
-    They are filed, and others may come and go meanwhile. What asks Python is ranked by its
-    predicate, and so is everything where statistics tell what is selective.
+    These subscriptions are already filed, and others may come and go meanwhile. Subscriptions with
+    residuals are ranked from their predicates, and with `statistics` all of them are.
     """
     owners = np.array(numbers, np.int64)
     special = np.full(owners.size, statistics is not None)
-    count = int(recent.used[fk.USED_SLOTS])
-    straight, turned = np.zeros(count, bool), np.zeros(count, bool)
-    sizes = rk.look_through(recent.context, owners, special, straight, turned)
+    count = int(recent.used[rk.USED_SLOTS])
+    straight, backwards = np.zeros(count, bool), np.zeros(count, bool)
+    sizes = rrk.look_through(recent.context, owners, special, straight, backwards)
     plainly = owners
     others = np.flatnonzero(special)
     if others.size:
         plainly = owners[~special]
-    coordinates = _ranked(recent, plainly, straight, turned, slots, sizes)
+    coordinates = _ranked(recent, plainly, straight, backwards, slots, sizes)
     if not others.size:
         return coordinates
     places = np.flatnonzero(~special)
@@ -53,19 +53,24 @@ def rank_recent(
 
 
 def _ranked(
-    recent: RecentIndex, owners: Array, straight: Array, turned: Array, slots: Slots, sizes: Array
+    recent: RecentIndex,
+    owners: Array,
+    straight: Array,
+    backwards: Array,
+    slots: Slots,
+    sizes: Array,
 ) -> Coordinates:
-    """The filters of those that the kernels can rank."""
-    # Taken at once, since others may add to it meanwhile.
+    """The filters of the subscriptions that the kernels can rank."""
+    # Read at once, because others may add to it meanwhile.
     folded = {derived: name for name, derived in list(recent.folded.items())}
     slot_of = np.full((2, straight.size), -1, np.int64)
-    for slot in np.flatnonzero(straight | turned).tolist():
+    for slot in np.flatnonzero(straight | backwards).tolist():
         name = recent.name_of(slot)
         transforms = (FOLDED, FOLDED_REVERSED) if name in folded else (PLAIN, REVERSED)
-        for path, needed in enumerate((straight, turned)):
+        for path, needed in enumerate((straight, backwards)):
             if needed[slot]:
                 slot_of[path, slot] = slots.of(folded.get(name, name), transforms[path])
-    packed, numbers, equal, bounds, contained, data = rk.rank_held(
+    packed, numbers, equal, bounds, contained, data = rrk.rank_held(
         recent.context, owners, slot_of[0], slot_of[1], len(slots), sizes
     )
     patterns = Patterns()

@@ -1,11 +1,11 @@
-"""The kernels of ranking what is recent: its tests become coordinates without a look at predicates.
+"""Kernels that rank recent filters from their records, without reading predicates.
 
-They read what `recent_kernels` has put down and keep no GIL: what comes or goes meanwhile is behind
-what they read, or a mark on it that they do not look at.
+They read the records that `recent_kernels` has written, without the GIL: later records lie behind
+those that they read, and they do not look at tombstones.
 
-First every test takes its constants, slot by slot; these are put in order, and then each test gets
-the places of its own. A number in order is known by a key and a rest, a text by the key that its
-first bytes are and by where it lies.
+First every test collects its constants, slot by slot; then these are sorted, and each test gets the
+ranks of its own. A number is sorted by a key and a rest, a text by its first bytes as a key and
+then by its bytes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tidings.matching.kernels import (
     copy,
     double_of,
     first_bytes,
-    turn_round,
+    reverse_text,
 )
 from tidings.matching.merging_kernels import Packed, fold_shape
 from tidings.matching.ranking import (
@@ -95,8 +95,8 @@ OPEN_REST: Final = 1 << 62
 SHORT: Final = 3  # bytes that a run to file under has
 
 
-class Taken(NamedTuple):
-    """What tests have taken so far: constants, what is to be contained, and the bytes of texts."""
+class Collected(NamedTuple):
+    """What tests have collected so far: constants, patterns and the bytes of texts."""
 
     numbers: Array
     equal: Array
@@ -107,7 +107,7 @@ class Taken(NamedTuple):
 
 
 class InOrder(NamedTuple):
-    """Constants that are taken: the number of each, slot by slot, and the first of each number."""
+    """Collected constants: the number of each, slot by slot, and the first of each number."""
 
     number: Array
     begins: Array  # of each slot, and where the last ends
@@ -115,7 +115,7 @@ class InOrder(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def look_through(context, owners, special, straight, turned):
+def look_through(context, owners, special, straight, backwards):
     """Mark who is special, of others the slots that they need; how much there is of each thing.
 
     Special is who asks Python, or is marked as that already.
@@ -146,7 +146,7 @@ def look_through(context, owners, special, straight, turned):
                 if needed:
                     measure(records, record, test, needed, sizes)
                 if kind == TEXT_SUFFIX or needed == TEXT_SUFFIX:
-                    turned[slot] = True
+                    backwards[slot] = True
                 if kind != TEXT_SUFFIX:
                     straight[slot] = True
             record += records[record + RECORD_LENGTH]
@@ -211,10 +211,10 @@ def measure(records, record, test, kind, sizes):
 
 
 @njit(cache=True, nogil=True)
-def rank_held(context, owners, straight, turned, slot_count, sizes):
+def rank_held(context, owners, straight, backwards, slot_count, sizes):
     """The tests of owners, none of them special, and their constants.
 
-    `straight` and `turned` give the slots of texts as they are and turned round. Owners are told by
+    `straight` and `backwards` give the slots of texts as they are and reversed. Owners are told by
     their places. At last what is to be contained or to be fitted.
     """
     packed = Packed(
@@ -226,7 +226,7 @@ def rank_held(context, owners, straight, turned, slot_count, sizes):
         np.zeros(sizes[TESTS], np.int32),
         np.empty(sizes[MEMBERS], np.int32),
     )
-    taken = Taken(
+    taken = Collected(
         np.empty((sizes[NUMBERS], TAKEN_WIDTH), np.int64),
         np.empty((sizes[EQUAL], TAKEN_WIDTH), np.int64),
         np.empty((sizes[BOUNDS], TAKEN_WIDTH), np.int64),
@@ -247,12 +247,14 @@ def rank_held(context, owners, straight, turned, slot_count, sizes):
             for j in range(records[record + RECORD_TESTS]):
                 test = record + RECORD_HEAD + TEST_WIDTH * j
                 kind = records[test] >> RAW_KIND
-                slot = (turned if kind == TEXT_SUFFIX else straight)[records[test] & RAW_SLOT]
+                slot = (backwards if kind == TEXT_SUFFIX else straight)[records[test] & RAW_SLOT]
                 take_test(records, texts, record, test, slot, packed, taken)
                 needed, first, last = literal_of(records, texts, test)
                 if needed:
                     packed.sizes[used[FILTERS] - 1] += 1
-                    slot = (turned if needed == TEXT_SUFFIX else straight)[records[test] & RAW_SLOT]
+                    slot = (backwards if needed == TEXT_SUFFIX else straight)[
+                        records[test] & RAW_SLOT
+                    ]
                     take_literal(texts, first, last, needed, slot, packed, taken)
             record += records[record + RECORD_LENGTH]
     numbers = in_order(taken.numbers[: used[NUMBERS]], taken.data, slot_count, True)
@@ -435,11 +437,11 @@ def take_bounds(texts, records, test, slot, taken):
 
 @njit(cache=True, nogil=True)
 def take_prefix(texts, first, last, kind, slot, taken):
-    """Take a prefix, or a suffix turned round, as the range of texts that begin with it."""
+    """Take a prefix, or a suffix reversed, as the range of texts that begin with it."""
     used = taken.used
     begin = used[BYTES]
     if kind == TEXT_SUFFIX:
-        turn_round(texts, first, last, taken.data, begin)
+        reverse_text(texts, first, last, taken.data, begin)
     else:
         copy(texts, first, last - first, taken.data, begin)
     used[BYTES] = begin + last - first

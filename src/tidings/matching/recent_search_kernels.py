@@ -1,11 +1,11 @@
-"""Searching what is recent: one event against the filters that `recent_kernels` holds.
+"""Kernels that match one event against the filters that `recent_kernels` holds.
 
-What must live here: how an event is read for that, and what is looked at of lists, blocks and
-chains. All of it keeps the GIL.
+What must live here: how they read an event, and how they search lists, blocks and chains. All of
+them keep the GIL.
 
-Numba keeps compiled functions on disk until their own file changes. So whoever changes a file that
-this one calls into has to change this one too, or to remove what is kept; the tests do that by
-themselves.
+Numba caches a compiled function until the function's own file changes, even if a function it calls
+has changed. After a change in a file that this one calls into, change this file too or delete its
+cache; the tests delete it by themselves.
 """
 
 from __future__ import annotations
@@ -190,13 +190,13 @@ FIELD_NAME, FIELD_NAME_END, FIELD_PLACE, FIELD_VALUE, FIELD_WIDTH = range(5)
 PENDING, PENDING_WIDTH = 64, 3
 PENDING_ROOM: Final = 1 + PENDING * PENDING_WIDTH
 LINE: Final = 8  # numbers
-AT_ONCE: Final = 16  # lines that are brought near
+AT_ONCE: Final = 16  # lines that are prefetched
 NO_ROOM_OUT: Final = -2
-# What a call gets: where the context of what is recent is, room for entries, room for what is
-# found; for each slot of the first plan that of the same name here, for how many of these it is
-# known, and how many have none there; what was found and is to be asked; room for all ids that are
-# found, if those of the plans are integers, and how many these are, or -1; and of so many plans
-# where the context is, and where the ids are by number, or 0 where the numbers are the ids.
+# What a call gets: where the context of the recent index is, room for entries, room for what is
+# found; for each slot of the first plan the slot of the same name here, for how many slots this is
+# known, and how many have none there; how many were found and how many residuals are left; room
+# for all ids found, if those of the plans are integers, and how many these are, or -1; and for each
+# plan where its context is, and where its ids are by number, or 0 if the numbers are the ids.
 (
     COMBINED_RECENT, COMBINED_ENTRIES, COMBINED_ENTRIES_SIZE, COMBINED_OUT, COMBINED_OUT_SIZE,
     COMBINED_SLOTS, COMBINED_SLOTS_SIZE, COMBINED_KNOWN, COMBINED_OTHERS, COMBINED_FOUND,
@@ -393,7 +393,7 @@ def raw_fields(context, data, fields):
     """Where the names and values of an event are, and each name's place in the hash table.
 
     Puts that down for each; how many there are, or -1 where the event is not flat. Step by
-    step for all: what the next step reads is brought near meanwhile.
+    step for all: each step prefetches what the next one reads.
     """
     slots = longs_at(context, HELD_SLOTS)
     names = longs_at(context, HELD_NAMES)
@@ -538,7 +538,7 @@ def read_again(combined, context, plan, data, entries):
 def raw_keys(context, data, entries, last):
     """The hash of each value that may be an equality's, or -1, for entries from the first on.
 
-    What the search will read of lists is brought near.
+    Prefetches what the search will read of lists.
     """
     slots = longs_at(context, HELD_SLOTS)
     lists = longs_at(context, HELD_LISTS)
@@ -580,7 +580,7 @@ def visit_blocks(block, context, entries, data, epoch, out, found, asks):
     while block >= 0:
         following = blocks[block + BLOCK_NEXT]
         if following >= 0:
-            bring_rows(following, slots, blocks)
+            prefetch_rows(following, slots, blocks)
         if block_left(block, slots, blocks, used):
             for part in range(BLOCK_WORDS):
                 word = used[USED_LEFT + part]
@@ -604,8 +604,8 @@ def blocks_met(slots, slot):
 
 
 @njit(cache=True)
-def bring_rows(block, slots, blocks):
-    """Have the rows of a block brought near that the cells of the event choose."""
+def prefetch_rows(block, slots, blocks):
+    """Prefetch the rows of a block that the cells of the event choose."""
     rows = block_rows(blocks, block)
     for at in range(block + BLOCK_HEAD, block + BLOCK_HEAD + blocks[block + BLOCK_SLOTS]):
         cell = slots[SLOT_WIDTH * blocks[at] + SLOT_CELL]
@@ -646,7 +646,7 @@ def block_left(block, slots, blocks, used):
 
 @njit(cache=True)
 def visit_word(first, word, context, entries, data, epoch, out, found, asks):
-    """Check the filters whose bits are set, having their records brought near before."""
+    """Check the filters whose bits are set, after prefetching their records."""
     blocks = longs_at(context, HELD_BLOCKS)
     slots = longs_at(context, HELD_SLOTS)
     records = longs_at(context, HELD_RECORDS)
@@ -739,7 +739,7 @@ def visit_list(slot, context, entries, data, epoch, out, found, asks):
 
 
 @njit(cache=True)
-def visit_singles(slot, context, entries, data, epoch, out, found, asks):
+def visit_single_filters(slot, context, entries, data, epoch, out, found, asks):
     """Go through the single filters of a slot: the key of the value tells nearly always."""
     slots = longs_at(context, HELD_SLOTS)
     lists = longs_at(context, HELD_LISTS)
@@ -827,7 +827,7 @@ def note_grams(slot, begin, end, context, data, entries, pending, found, asks, e
 
 @njit(cache=True, inline="always")
 def note_chain(context, slot, hashed, twice, pending):
-    """Note a chain to be visited, and have it brought near; whether there is no room for more."""
+    """Note a chain to be visited, and prefetch it; returns whether there is no room for more."""
     place = chain_of(longs_at(context, HELD_USED), hashed)
     prefetch(longs_at(context, HELD_NODES), place)
     at = 1 + PENDING_WIDTH * pending[0]
@@ -846,7 +846,7 @@ def is_met(nodes, node, key, present):
 
 @njit(cache=True)
 def visit_pending(pending, context, entries, data, epoch, out, found, asks):
-    """Visit the chains noted. In two steps for all: one reads what the other has brought near."""
+    """Visit the chains noted, in two steps for all: one reads what the other has prefetched."""
     slots = longs_at(context, HELD_SLOTS)
     nodes = longs_at(context, HELD_NODES)
     records = longs_at(context, HELD_RECORDS)
@@ -880,7 +880,7 @@ def visit_pending(pending, context, entries, data, epoch, out, found, asks):
 
 @njit(cache=True)
 def match_recent(combined, data):
-    """One event against what is recent: how many are found, and how many are to be asked about.
+    """Match one event against the recent index: how many are found, and how many residuals left.
 
     The first stand at the beginning of `COMBINED_OUT`, the others with their residuals, backwards,
     at its end. Both are -1 where the event is not flat.
@@ -921,9 +921,11 @@ def match_recent(combined, data):
         if at + RAW_WIDTH < last:
             following = blocks_met(slots, entries[at + RAW_WIDTH])
             if following >= 0:
-                bring_rows(following, slots, blocks)
+                prefetch_rows(following, slots, blocks)
         if paths & BY_SINGLE and at == slots[base + SLOT_ENTRY]:
-            found, asks = visit_singles(slot, context, entries, data, epoch, out, found, asks)
+            found, asks = visit_single_filters(
+                slot, context, entries, data, epoch, out, found, asks
+            )
         if paths & BY_QUARTER and at == slots[base + SLOT_ENTRY]:
             met = quarter_of(slots[base + SLOT_CELL])
             for quarter in range(4):
@@ -964,7 +966,7 @@ def forget_cells(present, slots, entries, last):
 
 @njit(cache=True)
 def gather(combined, context, recent):
-    """Put the ids together that plans have found, but for spans, and those of what is recent."""
+    """Put together the ids that plans have found, except spans, and those of recent ones."""
     ids = longs_at(combined, COMBINED_IDS)
     put = np.int64(0)
     for i in range(combined[COMBINED_PLANS]):
@@ -994,11 +996,11 @@ def gather(combined, context, recent):
 
 @njit(cache=True)
 def match_combined(combined, data):
-    """One event against plans and what is recent: how many are found and to be asked about.
+    """Match one event against plans and the recent index: how many are found and left to evaluate.
 
-    How many of each plan stands in its context, how many are recent in the one given. -1 where the
-    event is not flat, `NO_ROOM_OUT` where there is no room for what may be found. The plans must
-    have no residuals.
+    The context of each plan holds its count, `combined` that of the recent index. Returns -1 if the
+    event is not flat, `NO_ROOM_OUT` if there is no room for what may be found. The plans must have
+    no residuals.
     """
     context = carray(pointer_to(combined[COMBINED_RECENT]), (HELD_CONTEXT,), np.int64)
     used = longs_at(context, HELD_USED)

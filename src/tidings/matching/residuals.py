@@ -1,7 +1,7 @@
-"""Residuals: what the kernels leave to Python, each distinct one asked once an event.
+"""Residuals: tests that the kernels leave to Python, each evaluated once per event.
 
-Those who have the same residual have the same function that answers it, so that one may know what
-the other has found out about an event.
+Equal residuals share one function, so an answer that one index has found for an event serves
+another index too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CHECKS: Final[WeakValueDictionary[Expression, Check]] = WeakValueDictionary()
 
 
 class Residuals:
-    """Expressions by number; how each is tested is found out when it is asked first."""
+    """Expressions by number; each is compiled to a function when it is first evaluated."""
 
     def __init__(self, asked: Sequence[Expression] = ()) -> None:
         self._asked = asked
@@ -34,7 +34,7 @@ class Residuals:
         return self._asked[residual]
 
     def number_of(self, asked: Expression) -> int:
-        """The number of a residual that came later."""
+        """The number of a residual, which is added if it is new."""
         number = self._later.get(asked)
         if number is None:
             self._checks.append(_check(asked))
@@ -42,7 +42,7 @@ class Residuals:
         return number
 
     def kept(self, numbers: Array) -> Residuals:
-        """Those that came later and have a number in an array, under it; not those below zero."""
+        """The residuals that `number_of` added, renumbered by `numbers`; below zero drops one."""
         others = Residuals()
         order = {int(numbers[old]): asked for asked, old in self._later.items()}
         for number in sorted(number for number in order if number >= 0):
@@ -51,12 +51,12 @@ class Residuals:
         return others
 
     def take_over(self, others: Residuals) -> None:
-        """Have the functions of those that the same residuals begin with."""
+        """Reuse the functions of `others`, whose residuals are the first ones here."""
         known = others._checks[: len(others._asked)]
         self._checks[: len(known)] = known
 
     def check(self, residual: int) -> Check:
-        """The function that answers a residual about an event."""
+        """The function that evaluates a residual on an event."""
         check = self._checks[residual]
         if check is None:
             check = self._checks[residual] = _check(self._asked[residual])
@@ -70,10 +70,11 @@ class Residuals:
         asked: Array,
         known: dict[Check, bool] | None = None,
     ) -> Array:
-        """The numbers found, of so many subscriptions, and those for which the answer is yes.
+        """The numbers found, and those of subscriptions one of whose residuals holds.
 
-        `asked` has the number of a subscription and that of a residual in turn. Nothing is asked
-        only for subscriptions that were found already, nor what is known about the event.
+        `subscriptions` is how many there are. `asked` alternates the number of a subscription and
+        the number of a residual. A residual is not evaluated if all its subscriptions are already
+        found or if `known` has its answer for this event.
         """
         found = np.zeros(subscriptions, bool)
         found[numbers] = True
@@ -81,7 +82,7 @@ class Residuals:
         left = ~found[owners]
         owners, residuals = owners[left], residuals[left]
         answers = np.zeros(len(self._checks), bool)
-        answers[residuals] = True  # to be asked
+        answers[residuals] = True  # to be evaluated
         for residual in np.flatnonzero(answers).tolist():
             check = self.check(residual)
             answer = None if known is None else known.get(check)
@@ -94,7 +95,7 @@ class Residuals:
 
 
 def _check(asked: Expression) -> Check:
-    """The function that answers a residual, made once for all who have it."""
+    """The function that evaluates a residual, made once and shared."""
     check = _CHECKS.get(asked)
     if check is None:
         check = _CHECKS[asked] = compile_check(asked)

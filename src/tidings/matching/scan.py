@@ -1,7 +1,7 @@
-"""The oracle: ask every predicate.
+"""`Scan`, the oracle: it tests every predicate against every event.
 
-Nothing is indexed and nothing remembered, so there is nothing to get wrong; every other matcher is
-held to this one.
+It has no index and keeps no state between events, so there is little to get wrong. The tests hold
+every other matcher to its answers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A segment: subscriptions compiled once, and asked about events, one or many.
+"""A segment: subscriptions compiled once and matched against single events or batches.
 
-Only the marks of removed subscriptions change after it is made. Of lists of subscriptions that need
-no further test the ids are kept as Python has them, so that an event takes a part of such a list as
-it is; a list is made anew when something in it was removed. Events go to the kernels in
-MessagePack, which is the quickest way from a dictionary of Python's to bytes; batches go as Arrow
-columns. What the kernels leave open, Python is asked about here.
+After it is made, only tombstones (the flags of removed subscriptions) change. For lists of exact
+filters, which need no further test, it keeps ready-made Python lists of ids; a match takes a slice
+of such a list, and a removal takes its id out. Single events go to the kernels as MessagePack, the
+quickest encoding of a Python dictionary; batches go as Arrow columns. This module evaluates the
+residuals that the kernels leave to Python.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tidings.matching.columns import Rows, entries_of_batch, without_views
 from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
 from tidings.matching.merging import Coordinates, merge
 from tidings.matching.plan import Plan, compile_plan, lay_out
-from tidings.matching.ranking import Flat, rank
+from tidings.matching.ranking import FlatFilters, rank
 from tidings.matching.residuals import Check, Residuals
 
 if TYPE_CHECKING:
@@ -40,16 +40,18 @@ NO_TOTALS: Final = np.zeros(0, np.int64)
 EventsOf = Callable[[Array, set[str]], Iterable[Mapping[str, Any]]]  # of rows, for names
 OUTPUT: Final = 1 << 20  # pairs a thread collects before it hands them over
 PART: Final = 4_096  # rows a thread takes at a time
-EXACT_HELD: Final = 1 << 18  # ids of exact filters kept as Python's objects, at most
-FEW_IDS: Final = 120  # whose array takes less than a kilobyte
-SPARSE: Final = 4  # times as many as there are subscriptions: how large integers may be as numbers
+EXACT_HELD: Final = 1 << 18  # ids of exact filters kept as Python objects, at most
+FEW_IDS: Final = 120  # an array of this many takes less than a kilobyte
+SPARSE: Final = 4  # ids below this many times the table's size may be numbers themselves
 LEAST_SPARSE: Final = 1_024
-MARKS: Final = 1 << 22  # of what is found, at a time, to leave out residuals about it
-MANY_ROWS: Final = 2_048  # from which filters in cells are looked at for many events together
+FLAGS: Final = 1 << 22  # held at a time, to skip residuals of subscriptions already found
+MANY_ROWS: Final = (
+    2_048  # from this many rows on, filters in cells are tested for a block of events
+)
 
 
 class Exact(NamedTuple):
-    """The ids of a list of exact filters that are not removed, and the places of the others."""
+    """A list of exact filters: the ids that are not removed, and the places of those removed."""
 
     ids: list[Id]
     removed: list[int]
@@ -61,24 +63,27 @@ class Segment:
     def __init__(self, ids: Sequence[Id], plan: Plan) -> None:
         self.ids = ids
         self.plan = plan
-        # Whether the numbers are the ids.
+        # Whether each id is its own number.
         self.counted = bool(ids) and (
             isinstance(ids, range)
             or (isinstance(ids, list) and ids[-1] == len(ids) - 1 and ids == list(range(len(ids))))
         )
-        self.coordinates: Coordinates | None = None  # of the filters, if they are kept
+        self.coordinates: Coordinates | None = None  # kept only by segments that can grow
         self.removed = np.zeros(len(ids), bool)
         self._removed = self.removed.data
-        self.removed_bits = np.zeros(len(ids) // 8 + 2, np.uint8)  # the same, and whether any is
-        self._bits = self.removed_bits.data  # which gives Python's integers at once
+        self.removed_bits = np.zeros(
+            len(ids) // 8 + 2, np.uint8
+        )  # the same as bits; the last byte: whether any is set
+        self._bits = self.removed_bits.data  # a memoryview, which gives Python integers at once
         self.removals = 0
-        self._objects: Array | None = None  # the ids, made with the first match that needs them
+        self._objects: Array | None = None  # the ids, made by the first match that needs them
         self._numbers: dict[Id, int] | None = None
         self.residuals = Residuals(plan.residuals)
-        self._local = _Local()
+        self._local = _LocalArrays()
         self._match = k.match_long_event if plan.cells else k.match_event
-        # Lists of exact filters, if not too many: how often each changed, and all together, and
-        # at which change it was made. Made with the first match; one more is for none of them.
+        # Lists of exact filters, if these are not too many: how often each list changed, how often
+        # all together did (the last), and at which change each list was made. The first match
+        # makes a list. One more counter is for subscriptions in no list.
         self.keeps_spans = 0 < k.section(plan.whole, k.EXACT_OWNER).size <= EXACT_HELD
         self._exact_begins = k.section(plan.whole, k.EXACT_BEGIN)
         lists = self._exact_begins.size - 1 if self.keeps_spans else 0
@@ -87,12 +92,14 @@ class Segment:
         self.made = np.full(lists, -1, np.int64)
         self._made = self.made.data
         self._exact = [Exact([], [])] * lists
-        self._settling = threading.Lock()
-        # Of each subscription the list and the place there, made with the first removal.
+        self._list_lock = threading.Lock()
+        # For each subscription its list and its place there; made by the first removal.
         self._exact_places: tuple[memoryview, memoryview] | None = None
         self._id_arrays: dict[bool, pa.Array] = {}
-        self._asked_runs: Array | None = None  # made with the first large batch
-        self._integers: tuple[int, bool] | None = None  # found when so many were removed
+        self._asked_runs: Array | None = None  # made by the first large batch
+        self._integers: tuple[int, bool] | None = (
+            None  # the answer, and after how many removals it was found
+        )
 
     @classmethod
     def of(
@@ -101,8 +108,8 @@ class Segment:
         absorb: bool = False,
         statistics: Statistics | None = None,
     ) -> Segment:
-        """Compile subscriptions; with `absorb`, without filters evidently covered by others."""
-        flat = Flat.of(list(subscriptions.values()))
+        """Compile subscriptions; `absorb` drops filters that others evidently cover."""
+        flat = FlatFilters.of(list(subscriptions.values()))
         plan = compile_plan(*flat, len(subscriptions), absorb, statistics)
         return cls(list(subscriptions), plan)
 
@@ -110,12 +117,12 @@ class Segment:
     def growing(
         cls, subscriptions: Mapping[Id, Predicate], statistics: Statistics | None = None
     ) -> Segment:
-        """Compile subscriptions and keep what is needed to compile more into them."""
+        """Compile subscriptions and keep the coordinates, so that more can be merged in later."""
         none = np.zeros(0, np.int64)
         nothing = Coordinates.of(rank([], {}), none)
-        # So that the kernels are compiled now, and not when others wait for the GIL.
+        # Have Numba compile the kernels of merging now, not when others wait for the GIL.
         merge(nothing, none.astype(bool), nothing)
-        flat = Flat.of(list(subscriptions.values()))
+        flat = FlatFilters.of(list(subscriptions.values()))
         ranked = rank(flat.filters, flat.residuals, statistics)
         ids, taken, left = cls([], lay_out(rank([], {}), none, 0))._numbered(
             none.astype(bool), list(subscriptions)
@@ -129,17 +136,17 @@ class Segment:
     def grown(
         self, removed: Array, more: Mapping[Id, Predicate], statistics: Statistics | None = None
     ) -> Segment:
-        """Another one without the subscriptions removed, and with more in their places."""
+        """A new segment without the removed subscriptions and with more in their places."""
         assert self.coordinates is not None
         slots = self.coordinates.slots.copy()
         newer = Coordinates.of_predicates(list(more.values()), slots, statistics)
         return self.joined(removed, list(more), newer)
 
     def joined(self, removed: Array, more: list[Id], newer: Coordinates) -> Segment:
-        """The same with filters ranked already, each owned by a place among the ids that come.
+        """The same with filters already ranked; the owner of each is a place in `more`.
 
-        Their slots go on from those here. Both segments know the numbers of all ids; which of these
-        it has, each sees by its own.
+        Their slots continue the slots here. Both segments share the numbers of all ids; each checks
+        its own ids to see which of these numbers it holds.
         """
         assert self.coordinates is not None
         ids, taken, left = self._numbered(removed, more)
@@ -159,10 +166,11 @@ class Segment:
         return other
 
     def _numbered(self, removed: Array, more: list[Id]) -> tuple[Sequence[Id], Array, Array]:
-        """The ids by number with more of them, the numbers that these take, and those left free.
+        """All ids by number, the numbers that the ids in `more` take, and the numbers left free.
 
-        Integers that are not much larger than there are subscriptions are numbers themselves, which
-        spares it to look them up. Else the places of those removed are taken first.
+        If all ids are integers below about four times the table's size, an id is its own
+        subscription number and needs no lookup. Otherwise new ids take the numbers of removed ones
+        first.
         """
         live = removed.size - int(np.count_nonzero(removed)) + len(more)
         if (self.counted or not len(self.ids)) and all_integers(more):
@@ -200,7 +208,7 @@ class Segment:
         return [id for id, no_more in zip(self.ids, is_removed, strict=True) if not no_more]
 
     def number_of(self, id: Id) -> int | None:
-        """The number of a subscription, if it is here and is not removed."""
+        """The number of a subscription; None if it is not here or is removed."""
         number: int | None
         if self.counted and type(id) is int:
             number = id if 0 <= id < len(self.ids) else None
@@ -213,13 +221,13 @@ class Segment:
         return number
 
     def _all_numbers(self) -> dict[Id, int]:
-        """The number of each id, perhaps also those of ids in what it grew from or will grow to."""
+        """The number of each id; may hold ids of the segments before and after this one too."""
         if self._numbers is None:
             self._numbers = {id: number for number, id in enumerate(self.ids)}
         return self._numbers
 
     def prepare(self) -> None:
-        """Make what the first match and the first removal need otherwise."""
+        """Make ahead what the first match and the first removal would make."""
         if self.ids:
             self.number_of(self.ids[0])
             self._exact_at(0)
@@ -227,7 +235,7 @@ class Segment:
                 self.id_objects()
 
     def remove(self, id: Id) -> bool:
-        """Mark a subscription as removed, if it is here and is not."""
+        """Set the tombstone of a subscription; returns whether it was here and not yet removed."""
         number = self.number_of(id)
         if number is None:
             return False
@@ -240,26 +248,26 @@ class Segment:
         changes[-1] += 1
         self.removals += 1
         if place >= 0:
-            self._unsettle(which, place)
+            self._take_from_list(which, place)
         return True
 
     def remove_all(self, removed: Array) -> None:
-        """Mark as removed all subscriptions that are so in an array."""
+        """Set the tombstones of all subscriptions whose flag in `removed` is set."""
         self._leave(removed)
         self.removed_bits[-1] = self.removals > 0
-        self.changed += 1  # lists are made anew
+        self.changed += 1  # so lists are rebuilt
 
     def _leave(self, removed: Array) -> None:
-        """Mark numbers as removed, of which nothing can be found."""
+        """Set the tombstones of numbers that no match can find."""
         self.removed[removed] = True
         self.removals = int(self.removed.sum())
         bits = np.packbits(self.removed, bitorder="little")
         self.removed_bits[: bits.size] = bits
 
-    def marks(self, number: int) -> Array:
-        """Where to mark a subscription as removed: bytes and the bits to set, and two counts.
+    def tombstone_addresses(self, number: int) -> Array:
+        """What a kernel writes to set a tombstone: addresses with bits to set, and two counters.
 
-        Whoever does it has to `unsettle` it then.
+        The caller must call `count_removal` afterwards.
         """
         bits, changed = self.removed_bits, self.changed
         of_list = changed.ctypes.data + 8 * self._exact_at(number)[0]
@@ -273,30 +281,30 @@ class Segment:
             ]
         )
 
-    def unsettle(self, number: int) -> None:
-        """Count a subscription that was marked as removed, and take it from its list."""
+    def count_removal(self, number: int) -> None:
+        """Count a removal whose tombstone is set, and take the subscription from its list."""
         self.removals += 1
         which, place = self._exact_at(number)
         if place >= 0:
-            self._unsettle(which, place)
+            self._take_from_list(which, place)
 
-    def _unsettle(self, which: int, place: int) -> None:
-        """Take what was at a place from a list, unless that has to be made anew in any case."""
-        with self._settling:
+    def _take_from_list(self, which: int, place: int) -> None:
+        """Take the id at a place from a list, unless the list must be rebuilt anyway."""
+        with self._list_lock:
             if self._made[which] == self._changes[which] - 1:
                 ids, removed = self._exact[which]
                 before = bisect_left(removed, place)
                 if removed[before : before + 1] != [
                     place
-                ]:  # or it was made when that had been removed
+                ]:  # unless the list was made after the removal
                     del ids[place - before]
                     removed.insert(before, place)
                 self._made[which] += 1
 
     def _exact_at(self, number: int) -> tuple[int, int]:
-        """The list of exact filters that has a subscription, and the place there.
+        """The list of exact filters that holds a subscription, and its place there.
 
-        Of one that is in no list it is one more than there are, and -1.
+        For a subscription in no list: the number of lists, and -1.
         """
         if self._exact_places is None:
             lists = np.full(len(self.ids), len(self._exact), np.int32)
@@ -320,7 +328,7 @@ class Segment:
         return self._integers[1]
 
     def id_array(self, integers: bool) -> pa.Array:
-        """The ids as Arrow, integers or else texts."""
+        """The ids as an Arrow array of integers or, if not `integers`, of texts."""
         array = self._id_arrays.get(integers)
         if array is None:
             if integers:
@@ -331,7 +339,7 @@ class Segment:
         return array
 
     def id_column(self, numbers: Array, integers: bool) -> pa.Array:
-        """The ids with these numbers as Arrow."""
+        """The ids with these numbers as an Arrow array."""
         if integers and self.counted:
             return pa.array(numbers)
         return self.id_array(integers).take(pa.array(numbers))
@@ -344,14 +352,14 @@ class Segment:
         excluded: Collection[int] = (),
         known: dict[Check, bool] | None = None,
     ) -> list[Id]:
-        """The ids that a flat event satisfies, but for those with the numbers in `excluded`.
+        """The ids that a flat event satisfies, except those with the numbers in `excluded`.
 
-        Answers to residuals are taken from what is known, and put there.
+        It reads the answers to residuals from `known` and adds new ones to it.
         """
         plan = self.plan
         data = encode(event, plan.folded)
         held = self.arrays(len(data))
-        if excluded:  # as if they had been put out already
+        if excluded:  # stamp them as already found
             held.work[plan.scratch - len(self.ids) + np.fromiter(excluded, np.int64)] = (
                 held.work[0] + 1
             )
@@ -376,19 +384,19 @@ class Segment:
         return self.ids_of(numbers)
 
     def found(self, held: Arrays, count: int) -> list[Id]:
-        """The ids of what the kernel found, perhaps without what was removed since then."""
+        """The ids of what the kernel found, perhaps without those removed since."""
         ids = self.ids_of(held.out[:count])
         self.span(held, ids)
         return ids
 
     def span(self, held: Arrays, ids: list[Id]) -> None:
-        """Put the ids of spans to those of what else the kernel found."""
+        """Append the ids of the spans that the kernel found in lists of exact filters."""
         span_count = held.view[k.SPAN_COUNT]
         if span_count:
             exact = self._exact
             spans = iter(held.spans[: 2 * span_count].tolist())
             for number, count in zip(spans, spans, strict=True):
-                kept, removed = exact[number] if number >= 0 else self._settle(-1 - number)
+                kept, removed = exact[number] if number >= 0 else self._make_list(-1 - number)
                 if removed:
                     count -= bisect_left(removed, count)
                 ids += kept[:count]
@@ -397,9 +405,9 @@ class Segment:
         """Whether nothing was removed since the kernel began."""
         return bool(self._changes[-1] == held.view[k.VERSION])
 
-    def _settle(self, number: int) -> Exact:
-        """Make a list of exact filters as it is now."""
-        with self._settling:
+    def _make_list(self, number: int) -> Exact:
+        """Build a list of exact filters from the current tombstones."""
+        with self._list_lock:
             version = self.changed[number]
             begin, end = self._exact_begins[number : number + 2]
             owners = k.section(self.plan.whole, k.EXACT_OWNER)[begin:end]
@@ -410,7 +418,7 @@ class Segment:
         return exact
 
     def _unrolled(self, held: Arrays) -> Iterator[Array]:
-        """The subscriptions of spans."""
+        """The numbers of the subscriptions in spans."""
         begins = self._exact_begins
         owners = k.section(self.plan.whole, k.EXACT_OWNER)
         spans = held.spans[: 2 * held.view[k.SPAN_COUNT]].reshape(-1, 2)
@@ -425,7 +433,7 @@ class Segment:
         return ids_at(self.id_objects(), numbers)
 
     def id_objects(self) -> Array:
-        """The ids by number, as integers of 64 bit if all are, else as Python's objects."""
+        """The ids by number, as 64-bit integers if all are such, else as Python objects."""
         held = self._objects
         if held is None:
             kind = np.int64 if all_integers(self.ids) else object
@@ -433,7 +441,7 @@ class Segment:
         return held
 
     def arrays(self, size: int) -> Arrays:
-        """This thread's arrays, with room for an event of so many bytes."""
+        """This thread's arrays, with room for an event of `size` bytes."""
         held = self._local.arrays
         if held is None or size > held.size:
             held = self._local.arrays = Arrays(self, size)
@@ -442,7 +450,7 @@ class Segment:
     # Many events
 
     def match_batch(self, batch: Batch, threads: int = 1) -> Iterator[Pairs]:
-        """The matches of a batch whose columns are attributes; as `match_entries` gives them."""
+        """The matches of a batch whose columns are attributes, as `match_entries` gives them."""
 
         def events(rows: Array, names: set[str]) -> Iterable[Mapping[str, Any]]:
             return events_of(without_views(batch).take(pa.array(rows)), names)
@@ -454,11 +462,11 @@ class Segment:
     def match_entries(
         self, rows: Rows, count: int, events: EventsOf, threads: int = 1, nulls: bool = False
     ) -> Iterator[Pairs]:
-        """Row and number of the subscription of every match, in the order of rows.
+        """The matches as pairs of row and subscription number, in the order of rows.
 
-        A bounded part at a time, since what is found may be a thousand times the events; a part
-        holds all of its rows. `events` gives those rows that Python has to be asked about; `nulls`
-        says that they tell a null from what is absent, as columns do not.
+        They come in bounded parts, because there may be a thousand matches an event; a part holds
+        all matches of its rows. `events` gives the rows whose residuals Python must evaluate;
+        `nulls` says that these rows distinguish null from absent, which columns do not.
         """
         runs = self._runs(count)
 
@@ -479,16 +487,16 @@ class Segment:
             yield from chain.from_iterable(map(part, starts))
 
     def tally_batch(self, batch: Batch, totals: Array) -> None:
-        """Add to `totals`, by number of the subscription, how many rows match each."""
+        """Add to `totals[n]` how many rows match subscription number n."""
         if self.plan.residuals:
             tally(self.match_batch(batch), totals)
         else:
             self.tally_entries(entries_of_batch(batch, self.plan), batch.num_rows, totals)
 
     def tally_entries(self, rows: Rows, count: int, totals: Array) -> None:
-        """The same for the entries of so many rows, of a plan without residuals.
+        """The same for the entries of `count` rows; the plan must have no residuals.
 
-        Quicker than `match_entries`, since of exact filters only spans are noted.
+        It is quicker than `match_entries`, because it only notes spans of exact filters.
         """
         owners = k.section(self.plan.whole, k.EXACT_OWNER)
         found = np.zeros(len(self.ids) + owners.size + 1, np.int64)
@@ -504,7 +512,7 @@ class Segment:
             totals[self.removed] = 0
 
     def _runs(self, rows: int) -> Array:
-        """What filters in cells ask for, where there are enough rows to be worth it."""
+        """The runs of cells that filters in cells ask for; empty if there are too few rows."""
         plan = self.plan
         if not plan.cells or rows < MANY_ROWS:
             return np.zeros((0, 0), np.int16)
@@ -517,15 +525,15 @@ class Segment:
     def _match_rows(
         self, rows: Rows, runs: Array, first: int, last: int
     ) -> tuple[list[Pairs], Array]:
-        """The matches of some rows, and what is left to ask."""
+        """The matches of some rows, and the residuals left to evaluate."""
         plan = self.plan
         held = self.arrays(0)
         asked = np.empty(2 * plan.room + (OUTPUT if plan.residuals else 0), np.int32)
         pairs: list[Pairs] = []
         residuals: list[Array] = [np.zeros(0, np.int32)]
         while first < last:
-            # Written once, to memory that the answer keeps: it may be most of the work. Arrow
-            # hands memory out again that it has got back; memory new to a process costs most.
+            # The kernel writes directly to memory that the answer keeps, since writing may be most
+            # of the work. Arrow reuses memory that was freed; memory new to a process costs most.
             out, at = (
                 np.frombuffer(pa.allocate_buffer(8 * (OUTPUT + plan.room)), np.int64) for _ in "12"
             )
@@ -542,13 +550,13 @@ class Segment:
     def _answered_rows(
         self, pairs: list[Pairs], asked: Array, events: EventsOf, nulls: bool
     ) -> Pairs:
-        """The matches found, and those for which Python says yes as well."""
+        """The matches found, and those whose residuals hold in Python."""
         nothing = np.zeros(0, np.int64)
         rows, numbers = (np.concatenate([nothing, *(p[at] for p in pairs)]) for at in (0, 1))
         asked = asked[~_among(asked, rows, numbers, len(self.ids))].astype(np.int64)
         row, subscription, residual = asked.T
         residuals = {q: self.residuals[q] for q in np.unique(residual).tolist()}
-        # What looks at no column, but for nulls, has one answer for all rows: as if about row -1.
+        # Unless nulls count, a residual that reads no column has one answer for all rows: row -1.
         fixed = [q for q, asks in residuals.items() if not nulls and not names_of((asks,))]
         about = np.where(np.isin(residual, fixed), -1, row)
         wanted = np.unique(about[about >= 0])
@@ -569,10 +577,10 @@ class Segment:
 
 
 def ids_at(ids: Array, numbers: Array) -> list[Id]:
-    """The ids, an array of them, with these numbers.
+    """The ids at these numbers in an array.
 
-    Few at a time: for more NumPy lets go of the GIL to get memory, and a thread that does so with
-    every event keeps others from ever getting it.
+    It takes few at a time: for more, NumPy releases the GIL to allocate memory, and a thread that
+    releases it briefly with every event keeps others from ever getting it.
     """
     if numbers.size <= FEW_IDS:
         return ids[numbers].tolist()  # type: ignore[no-any-return]
@@ -583,21 +591,22 @@ def ids_at(ids: Array, numbers: Array) -> list[Id]:
 
 
 def _among(asked: Array, rows: Array, numbers: Array, count: int) -> Array:
-    """Which of the rows and subscriptions asked about are among those found.
+    """Which of the pairs in `asked` are among the pairs found.
 
-    Both are in the order of rows, of which some are looked at together; `count` subscriptions.
+    Both are in the order of rows; several rows are checked together. There are `count`
+    subscriptions.
     """
-    together = max(MARKS // count, 1)
-    marks = np.zeros(together * count, bool)
+    together = max(FLAGS // count, 1)
+    flags = np.zeros(together * count, bool)
     known = np.zeros(len(asked), bool)
     starts = np.arange(int(asked[0, 0]), int(asked[-1, 0]) + together + 1, together)
     ends = zip(np.searchsorted(asked[:, 0], starts), np.searchsorted(rows, starts), strict=True)
     for start, ((a, f), (b, g)) in zip(starts[:-1], pairwise(ends), strict=True):
         if a < b and f < g:
             found = (rows[f:g] - start) * count + numbers[f:g]
-            marks[found] = True
-            known[a:b] = marks[(asked[a:b, 0] - start) * count + asked[a:b, 1]]
-            marks[found] = False
+            flags[found] = True
+            known[a:b] = flags[(asked[a:b, 0] - start) * count + asked[a:b, 1]]
+            flags[found] = False
     return known
 
 
@@ -607,7 +616,7 @@ def tally(pairs: Iterable[Pairs], totals: Array) -> None:
         totals += np.bincount(numbers, minlength=totals.size)
 
 
-class _Local(threading.local):
+class _LocalArrays(threading.local):
     """The arrays of each thread."""
 
     def __init__(self) -> None:
@@ -615,15 +624,15 @@ class _Local(threading.local):
 
 
 class Arrays:
-    """What one thread works on, and the context that tells the kernels where everything is."""
+    """The working arrays of one thread, and the context that tells the kernels where they are."""
 
     def __init__(self, segment: Segment, size: int) -> None:
-        """With room for an event of so many bytes."""
+        """Make arrays with room for an event of `size` bytes."""
         plan = segment.plan
         self.size = max(size, 1024)
         self.work = np.zeros(plan.scratch + plan.cells + 64 + k.WIDTH * self.size, np.int32)
         self.out = np.zeros(plan.room, np.int32)
-        # Of each value two spans, each of two numbers.
+        # Each value may give two spans, each of two numbers.
         self.spans = np.zeros(4 * self.size if segment.keeps_spans else 0, np.int32)
         context = np.zeros(k.CONTEXT, np.int64)
         arrays = (
@@ -635,11 +644,11 @@ class Arrays:
         context[k.SCRATCH] = plan.scratch
         context[k.LIMIT] = len(segment.ids)
         self.context = context
-        self.view = context.data  # which gives Python's integers at once
+        self.view = context.data  # a memoryview, which gives Python integers at once
 
 
 def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
-    """A flat event in MessagePack, with the texts that are folded under other names too."""
+    """A flat event as MessagePack; also holds folded texts, under their derived names."""
     if folded:
         event = dict(event)
         for name in folded.keys() & event.keys():
@@ -658,7 +667,7 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 def _writable(value: Any) -> Any:
-    """Integers past 64 bit as the double next to them and the side they are on."""
+    """An integer of more than 64 bits as the nearest double and the side on which it lies."""
     if isinstance(value, tuple):
         return tuple(map(_writable, value))
     if type(value) is int and not -(2**63) <= value < 2**64:

@@ -1,13 +1,13 @@
-"""What events look like: which attributes they have, and which values, from a sample of them.
+"""Statistics of events from a sample: which attributes they have, and which values.
 
-A constraint that few events satisfy is the one to index a filter by. `Statistics.share` estimates
-how many do: values that are frequent are known one by one with their share, the others by a few of
-them that stand for all, evenly spaced in their order. An order asks how many lie below, a pattern
-is tried on each. Where an attribute has few values in all and no lists, the estimate is exact for
-the sample.
+A filter is best indexed by the constraint that the fewest events satisfy. `Statistics.share`
+estimates that number. It knows each frequent value with its share; a few of the other values,
+evenly spaced in sorted order, stand for the rest. For a comparison it counts the values below the
+bound; a pattern it tries on each value. If an attribute has few distinct values and no lists, the
+estimate is exact for the sample.
 
-A list of n values is taken for n that do not depend on each other, and so are the constraints of a
-filter. Opaque tests of other dialects are taken to hold for half of all events.
+The estimate treats the n values of a list as independent of each other, and likewise the
+constraints of a filter. It takes opaque tests of other dialects to hold for half of all events.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ from tidings.language.errors import EventError
 from tidings.language.event import Event, Scalar
 from tidings.matching.contract import EventLike, events_of
 
-MAX_EVENTS: Final = 20_000  # looked at, of those given
-MAX_ATTRIBUTES: Final = 10_000  # kept, the most present
+MAX_EVENTS: Final = 20_000  # events sampled
+MAX_ATTRIBUTES: Final = 10_000  # attributes kept, those present most often
 MAX_TEXT: Final = 1_000  # characters kept of a value
-FREQUENT: Final = 64  # values of an attribute and type that are kept with their share
-OTHERS: Final = 128  # of the rest, so many stand for all
-OPAQUE: Final = 0.5
-KEPT_ANSWERS: Final = 1 << 16
+FREQUENT: Final = 64  # values kept with their share, for each attribute and type
+OTHERS: Final = 128  # values that stand for the rest
+OPAQUE: Final = 0.5  # the share of events for which an opaque test is taken to hold
+KEPT_ANSWERS: Final = 1 << 16  # estimates that are cached
 KINDS: Final[dict[type, str]] = {bool: "bool", int: "int", float: "real", str: "string"}
 
 
 class Values(NamedTuple):
-    """Those values of an attribute that have one type; NaN is a type of its own here."""
+    """The values of an attribute that have one type; NaN counts as a type of its own."""
 
     share: float  # of all values of the attribute
-    distinct: int  # how many different ones events may have, estimated
+    distinct: int  # how many distinct values events may have, estimated
     frequent: tuple[
         tuple[Scalar, float], ...
     ]  # a value and its share of all values, commonest first
-    others: tuple[Scalar, ...]  # of the rest, sorted; each stands for as many
+    others: tuple[Scalar, ...]  # sorted; each stands for an equal part of the rest
 
 
 class Attribute(NamedTuple):
     """What is known of an attribute."""
 
     present: float  # the share of events that have it
-    length: float  # how many values it has where it is present, on average
+    length: float  # how many values it has on average, if it is present
     kinds: dict[str, Values]  # by type: int, real, string, bool, nan
 
 
@@ -68,7 +68,7 @@ class Statistics:
     """
 
     def __init__(self, events: int, attributes: Mapping[str, Attribute]) -> None:
-        self.events = events  # looked at
+        self.events = events  # how many were sampled
         self.attributes = dict(attributes)
         self._ranked: dict[tuple[str, str], _Ranked] = {}
         self._answers: dict[Constraint, float] = {}
@@ -84,7 +84,7 @@ class Statistics:
     __hash__ = None  # type: ignore[assignment]
 
     def share(self, constraint: Constraint) -> float:
-        """The share of events that satisfy a constraint, estimated."""
+        """The estimated share of events that satisfy a constraint."""
         known = self._answers.get(constraint)
         if known is None:
             if len(self._answers) >= KEPT_ANSWERS:
@@ -94,7 +94,7 @@ class Statistics:
         return known
 
     def share_of_all(self, constraints: Iterable[Constraint]) -> float:
-        """The share of events that satisfy all constraints, as if none told of another."""
+        """The estimated share that satisfies all constraints, taken as independent."""
         return math.prod(map(self.share, constraints))
 
     def _holds(self, constraint: Constraint) -> float:
@@ -103,7 +103,7 @@ class Statistics:
         attribute = self.attributes.get(constraint.name)
         if attribute is None:
             return 0.0
-        one = 0.0  # the chance that one value is as asked
+        one = 0.0  # the chance that one value satisfies the constraint
         kinds = {KINDS[kind] for kind in ACCEPTS[constraint.type]}
         if constraint.operator == "exists" and "real" in kinds:
             kinds.add("nan")
@@ -143,7 +143,7 @@ class Statistics:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Statistics:
-        """What `to_json` wrote; `ValueError` where it is something else."""
+        """Read what `to_json` wrote; raises `ValueError` for anything else."""
         try:
             given = jsonlib.loads(text)
             attributes = {
@@ -177,10 +177,10 @@ def statistics_of(
     max_events: int = MAX_EVENTS,
     seed: int = 0,
 ) -> Statistics:
-    """The statistics of events: an Arrow table (`json` names a column of JSON text), or any others.
+    """The statistics of events: an Arrow table (`json` names a column of JSON text) or an iterable.
 
-    Of a table with more than `max_events` rows so many are drawn by the seed; of other events the
-    first are taken. What is no event, and no value of one, is left out.
+    From a table with more rows than `max_events`, it draws that many by the seed; from an iterable
+    it takes the first ones. It skips whatever is not a valid event or not a valid value.
     """
     if isinstance(events, pa.Table | pa.RecordBatch):
         if events.num_rows > max_events:
@@ -214,7 +214,7 @@ def statistics_of(
 
 
 def _flat(given: EventLike) -> Event:
-    """An event, without those attributes whose values the language does not know."""
+    """An event without the attributes whose values the language does not know."""
     try:
         return Event(given)
     except EventError:
@@ -236,7 +236,7 @@ def _attribute(present: float, events: int, counters: dict[str, Counter[Any]]) -
 
 
 def _described(counter: Counter[Any], total: int) -> Values:
-    """The values of one type, of so many in all."""
+    """The values of one type; `total` counts the values of all types."""
     share = counter.total() / total
     if None in counter:  # NaN
         return Values(share, 1, (), ())
@@ -246,11 +246,11 @@ def _described(counter: Counter[Any], total: int) -> Values:
     ends = list(accumulate(number for _, number in rest))
     others: tuple[Scalar, ...] = ()
     if rest:
-        marks = ((2 * i + 1) * ends[-1] / (2 * OTHERS) for i in range(min(OTHERS, ends[-1])))
+        points = ((2 * i + 1) * ends[-1] / (2 * OTHERS) for i in range(min(OTHERS, ends[-1])))
         if ends[-1] <= OTHERS:
             others = tuple(value for value, number in rest for _ in range(number))
         else:
-            others = tuple(rest[bisect_right(ends, mark)][0] for mark in marks)
+            others = tuple(rest[bisect_right(ends, point)][0] for point in points)
     once = sum(number == 1 for number in counter.values())
     twice = sum(number == 2 for number in counter.values())
     unseen = once * (once - 1) / (2 * (twice + 1))  # Chao's estimate
@@ -258,7 +258,7 @@ def _described(counter: Counter[Any], total: int) -> Values:
 
 
 class _Ranked:
-    """The values of one type, laid out for residuals."""
+    """The values of one type, sorted for estimates."""
 
     def __init__(self, values: Values) -> None:
         self.values = values
@@ -269,7 +269,7 @@ class _Ranked:
         self.below = [0.0, *accumulate(share for _, share in ordered)]
         self.rest = max(values.share - self.below[-1], 0.0) if values.others else 0.0
         unknown = max(values.distinct - len(ordered), 1)
-        self.other = self.rest / unknown  # the share of a value that is not a frequent one
+        self.other = self.rest / unknown  # the share of one value that is not frequent
 
     def share(self, operator: str, operand: Any) -> float:
         """The share of all values of the attribute that are of this type and satisfy a test."""
@@ -311,13 +311,13 @@ class _Ranked:
         share = sum(share for value, share in self.values.frequent if test(value))
         others = self.values.others
         if others:
-            # None of those that stand for all need not mean none of all.
+            # If no sampled value passes, some value of the rest may still do.
             share += self.rest * (sum(map(test, others)) or 0.5) / len(others)
         return share
 
 
 def _written(value: Scalar) -> Scalar:
-    """A value as JSON has it, which knows no infinity."""
+    """A value for JSON, which has no infinity."""
     return repr(value) if isinstance(value, float) and math.isinf(value) else value
 
 

@@ -1,12 +1,15 @@
-"""A table on disk: a directory of arrays to map, so that loading reads almost nothing.
+"""Saves a table as a directory of arrays, and loads it by mapping them into memory.
 
-`table.json` names the other files, their sizes and digests, and holds what is small of the plan.
-Each array of the plan is a `.npy` file; ids and predicates, as text, are `subscriptions.arrow`. All
-are memory-mapped: processes that load one table share one copy. Predicates are parsed when somebody
-asks for one, never for matching.
+`table.json` names the other files with their sizes and digests, and holds the small parts of the
+plan. Each array of the plan is a `.npy` file; `subscriptions.arrow` holds the ids, and the
+predicates as text. Loading maps these files and reads almost nothing, and processes that load one
+table share one copy. A predicate is parsed when somebody asks for it, never for matching.
 
-The arrays are what `kernels.py` and `plan.py` of this very source lay out. Another source may read
-them otherwise, so a table saved by one is compiled anew from its texts.
+The layout of the arrays belongs to one version of `kernels.py`, `plan.py` and the files that they
+use. A table saved by another version of these sources is compiled anew from its texts.
+
+A table directory must be trusted: offsets in it index raw memory, and its digests find damage but
+are no signature.
 """
 
 from __future__ import annotations
@@ -36,36 +39,36 @@ from tidings.matching.segment import Segment
 FORMAT: Final = 1
 MANIFEST: Final = "table.json"
 SUBSCRIPTIONS: Final = "subscriptions.arrow"
-PLAIN_TEXT: Final = 1_000  # characters; longer texts are read once before they are saved
-ATTEMPTS: Final = 8  # to load a table that others replace meanwhile
+PLAIN_TEXT: Final = 1_000  # characters; a longer text is parsed once before it is saved
+ATTEMPTS: Final = 8  # to load a table while others replace it
 
 
 class TableFileError(ValueError):
-    """A saved table that cannot be read, or a place where none can be saved."""
+    """A saved table cannot be read, or a table cannot be saved at a path."""
 
 
 class File(msgspec.Struct):
-    """What a file must be."""
+    """What a file must look like."""
 
     bytes: int
     sha256: str
 
 
 class Manifest(msgspec.Struct):
-    """`table.json`."""
+    """The content of `table.json`."""
 
     format: int
-    tidings: str  # version that saved it
-    layout: str  # digest of the source that laid out the arrays
+    tidings: str  # the version that saved it
+    layout: str  # digest of the sources that laid out the arrays
     subscriptions: int
     counted: bool  # ids are 0, 1, 2, … and not stored
-    numbers: dict[str, int]  # of the plan
-    arrays: list[str]  # of the plan, a file each
+    numbers: dict[str, int]  # fields of the plan that are numbers
+    arrays: list[str]  # fields of the plan that are arrays, one file each
     folded: dict[str, str]
     names: dict[str, int]
     residuals: list[str]
     files: dict[str, File]
-    sha256: str = ""  # of this, without it
+    sha256: str = ""  # of this manifest, without this field
 
     def digest(self) -> str:
         """What `sha256` must be."""
@@ -75,11 +78,11 @@ class Manifest(msgspec.Struct):
 
 
 class StoredIds(Sequence[Id]):
-    """The ids in a file; they become Python's when the first is asked for."""
+    """The ids in a file; they become Python objects when the first one is needed."""
 
     def __init__(self, column: pa.Array, integer: pa.Array | None) -> None:
         self.column = column
-        self.integer = integer  # where the ids are of both kinds: which are integers
+        self.integer = integer  # if the ids are of both kinds: which are integers
         self._list: list[Id] | None = None
 
     def __len__(self) -> int:
@@ -102,7 +105,7 @@ class StoredIds(Sequence[Id]):
 
 
 class StoredResiduals(Sequence[Expression]):
-    """Residuals as text, read each when it is asked."""
+    """Residuals as text, each parsed when it is first evaluated."""
 
     def __init__(self, texts: list[str]) -> None:
         self.texts = texts
@@ -122,14 +125,14 @@ class Written(NamedTuple):
 
 
 class StoredPredicates(MutableMapping[Id, Predicate]):
-    """The predicates of a loaded table, parsed when asked for, and what changed since."""
+    """The predicates of a loaded table, parsed on demand, and the changes since it was loaded."""
 
     def __init__(self, ids: Sequence[Id], texts: pa.Array, bounds: pa.Array) -> None:
         self.ids = ids
         self.texts = texts
         self.bounds = bounds
         self._newer: dict[Id, Predicate] = {}
-        self._removed: set[Id] = set()  # stored ids that were removed or are among the newer
+        self._removed: set[Id] = set()  # stored ids that were removed or have a newer predicate
         self._numbers: dict[Id, int] | None = None
 
     def __len__(self) -> int:
@@ -148,7 +151,7 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
         return found if isinstance(found, Predicate) else parse(*found)
 
     def written(self, id: Id) -> Predicate | Written:
-        """The predicate of an id, not parsed where it is a stored one."""
+        """The predicate of an id; a stored one is not parsed."""
         newer = self._newer.get(id)
         if newer is not None:
             return newer
@@ -158,7 +161,7 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
         return Written(self.texts[number].as_py(), self.bounds[number].as_py())
 
     def __setitem__(self, id: Id, predicate: Predicate) -> None:
-        self._newer[id] = predicate  # before the older goes: readers do not lock
+        self._newer[id] = predicate  # before the older one is removed, because readers do not lock
         if self._number(id) is not None:
             self._removed.add(id)
 
@@ -169,7 +172,7 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
             del self._newer[id]
 
     def _number(self, id: Any) -> int | None:
-        """The number of an id that is stored and still holds."""
+        """The number of an id that is stored and neither removed nor replaced."""
         if id in self._removed:
             return None
         if isinstance(self.ids, range):
@@ -185,7 +188,7 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
 def write_table(
     path: str | os.PathLike[str], segment: Segment, predicates: Sequence[Predicate | Written]
 ) -> None:
-    """Save a segment and its predicates, in the order of its ids; whole or not at all."""
+    """Save a segment and its predicates, in the order of its ids, completely or not at all."""
     target = Path(os.path.realpath(path))
     _refuse_others(target)
     _refuse_others(_previous(target))
@@ -200,7 +203,7 @@ def write_table(
 
 
 def _refuse_others(target: Path) -> None:
-    """Raise where a path is neither free nor a saved table and nothing else."""
+    """Raise unless a path is free or holds a saved table and nothing else."""
     if not target.exists():
         return
     if not target.is_dir():
@@ -277,7 +280,7 @@ def _write_subscriptions(
 
 
 def _id_columns(ids: Sequence[Id]) -> dict[str, pa.Array]:
-    """Ids as they are: integers, texts, or texts of which some are marked as integers."""
+    """Ids as columns: integers, texts, or texts with a column that says which are integers."""
     if isinstance(ids, StoredIds):
         kept = {"id": ids.column}
         return kept if ids.integer is None else {**kept, "integer": ids.integer}
@@ -291,7 +294,7 @@ def _id_columns(ids: Sequence[Id]) -> dict[str, pa.Array]:
 
 
 def _text(expression: Expression, whose: str) -> str:
-    """The text of an expression, of which it is sure that it can be read again."""
+    """The text of an expression; raises if that text could not be parsed again."""
     text = tx.write(expression)
     if len(text) > PLAIN_TEXT or text.count("(") > MAX_DEPTH:
         try:
@@ -304,7 +307,7 @@ def _text(expression: Expression, whose: str) -> str:
 
 
 def _put_in_place(made: Path, target: Path) -> None:
-    """Rename a finished directory to its name; what was there keeps another until that is done."""
+    """Rename a finished directory to its final name; the old one keeps another name until then."""
     before = _previous(target)
     if target.exists():
         shutil.rmtree(before, ignore_errors=True)
@@ -320,15 +323,15 @@ def _put_in_place(made: Path, target: Path) -> None:
 
 
 def _previous(target: Path) -> Path:
-    """Where a table is while the next takes its place; left behind only by a crash just then."""
+    """Where the old table is while it is replaced; only a crash at that moment leaves it behind."""
     return target.with_name(f".{target.name}.previous")
 
 
 def _flush(path: Path) -> None:
-    """Have a file or a directory on the disk."""
+    """Flush a file or a directory to the disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    except PermissionError:  # directories, where the system opens none
+    except PermissionError:  # a directory, on systems that cannot open one
         return
     try:
         os.fsync(descriptor)
@@ -355,7 +358,7 @@ def read_table(
             if _identity(place) == before:
                 raise
         else:
-            # Files of two tables must not mix, so the directory is the same at the end.
+            # Files of two tables must not mix, so the directory must still be the same one.
             if _identity(place) == before:
                 return loaded
     if not target.exists():
@@ -364,7 +367,7 @@ def read_table(
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
-    """What tells whether a directory was replaced; None where there is none."""
+    """What changes if a directory is replaced; None if it does not exist."""
     try:
         facts = folder.stat()
     except OSError:
@@ -416,13 +419,15 @@ def _manifest(folder: Path, shown: Path) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TableFileError(f"{shown}: {MANIFEST} is damaged ({error})") from None
-    if manifest.digest() != manifest.sha256:  # small, and it says how much room kernels need
+    if (
+        manifest.digest() != manifest.sha256
+    ):  # always checked: it is small, and kernels rely on its sizes
         raise TableFileError(f"{shown}: {MANIFEST} is damaged (its checksum differs)")
     return manifest
 
 
 def _check(file: Path, wanted: File | None, shown: Path, verify: bool) -> None:
-    """Raise unless a file is as long as it was, and with `verify` the same."""
+    """Raise unless a file has the size that was saved and, with `verify`, the same bytes."""
     if wanted is None or not file.is_file():
         raise TableFileError(f"{shown}: {file.name} is missing")
     size = file.stat().st_size
@@ -437,7 +442,7 @@ def _check(file: Path, wanted: File | None, shown: Path, verify: bool) -> None:
 def _read_subscriptions(
     folder: Path, manifest: Manifest
 ) -> tuple[StoredPredicates, pa.Array | None]:
-    """The predicates, and the ids as Arrow where they are stored."""
+    """The predicates, and the ids as an Arrow array if they are stored."""
     source = pa.memory_map(str(folder / SUBSCRIPTIONS))
     batch = pa.ipc.open_file(source).get_batch(0)
     if batch.num_rows != manifest.subscriptions:
@@ -451,7 +456,7 @@ def _read_subscriptions(
 
 
 def _map(file: Path, shown: Path) -> Any:
-    """An array of a file, mapped; a plain one, which is what kernels are compiled for."""
+    """The array in a file, mapped, as a plain `ndarray`, for which the kernels are compiled."""
     try:
         mapped = np.load(file, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
@@ -459,7 +464,7 @@ def _map(file: Path, shown: Path) -> Any:
     return mapped.view(np.ndarray)
 
 
-# What a file and a source are known by
+# Digests and versions
 
 
 def _digest(file: Path) -> str:
@@ -468,7 +473,7 @@ def _digest(file: Path) -> str:
 
 
 def _layout() -> str:
-    """The digest of the source that lays out the arrays of a plan and reads them."""
+    """The digest of the sources that lay out the arrays of a plan and read them."""
     digest = hashlib.sha256()
     for module in (constants, filing_kernels, plan, plan_kernels, kernels):
         digest.update(Path(str(module.__file__)).read_bytes())
@@ -478,5 +483,5 @@ def _layout() -> str:
 def _version() -> str:
     try:
         return version("tidings")
-    except PackageNotFoundError:  # run from the source
+    except PackageNotFoundError:  # running from a source tree
         return "unknown"

@@ -1,9 +1,9 @@
 """`Table`: which of very many subscriptions does this event satisfy?
 
-A table is one compiled segment and an index of what is recent, which can be added to. Adding and
-removing touch only the last and marks on the other, so they take effect with the next call; when
-much is recent, it is compiled in the background with the segment, and put in place at once.
-Matching never waits for that and is exact at every moment.
+A table is one compiled segment and an index of recent subscriptions. `add` writes to the recent
+index, and `remove` sets a tombstone, so both take effect with the next call. When there are many
+recent subscriptions, a thread in the background merges them into a new segment and swaps it in at
+once. Matching never waits for that and is exact at every moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
 from tidings.matching import kernels as k
-from tidings.matching import recent_search_kernels as fs
+from tidings.matching import recent_search_kernels as rs
 from tidings.matching.contract import Batch, EventLike, Id, Stats
 from tidings.matching.documents import match_documents
 from tidings.matching.ranking import Slots
@@ -38,26 +38,27 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 PLAIN_TYPES: Final = frozenset({str, int, float, bool, type(None)})
-RECENT: Final = 4_096  # subscriptions that are recent, at least, before they are compiled
-ANEW: Final = 3  # times as many where all has to be compiled anew
-SMALL: Final = 16_384  # of a larger table there have to be more, as the root of its size
-TRIES: Final = 2  # to match an event once more while others change the table
-ROUNDS: Final = 4  # to remove from what was compiled what has changed since
-SELDOM: Final = 32  # updates after which that is looked at
+RECENT: Final = 4_096  # recent subscriptions at which compiling starts, in a small table
+ANEW: Final = 3  # times as many if everything must be compiled from predicates
+SMALL: Final = 16_384  # subscriptions of a small table; above, RECENT grows with the square root
+TRIES: Final = 2  # to match an event again while others change the table
+ROUNDS: Final = 4  # to remove from the new segment what has changed since compiling began
+SELDOM: Final = 32  # updates between two checks whether to compile
 
 
 class Parts(NamedTuple):
-    """What a table is made of; all of it changes at once."""
+    """The parts of a table, which are always replaced together."""
 
     segments: tuple[Segment, ...]
     recent: RecentIndex
-    combined: bool = False  # to be asked by one call even if nothing is recent
+    combined: bool = False  # use the combined kernel even if the recent index is empty
 
     @classmethod
     def of(cls, segment: Segment, recent: RecentIndex) -> Parts:
-        """One segment and what is recent.
+        """One segment and the recent index.
 
-        Where integers are ids, but not numbers, one call also puts the ones for the others.
+        If the ids are integers but not their own numbers, the combined kernel also looks up the ids
+        of the numbers it finds.
         """
         listed = isinstance(segment.ids, list) and not segment.counted
         combined = listed and not segment.plan.residuals and segment.id_objects().dtype != object
@@ -82,10 +83,11 @@ class Table:
         statistics: Statistics | None = None,
         changing: bool = False,
     ) -> None:
-        """Compile subscriptions; `statistics` of events tell by which constraints to find them.
+        """Compile subscriptions; `statistics` of events help to choose the constraints to index.
 
-        With `changing`, what is needed to compile later ones into these is kept from the beginning,
-        about as large as the index; else it is made when enough has changed, and costs time then.
+        With `changing`, the table keeps from the beginning what it needs to merge later changes;
+        that is about as large as the index. Without it, the table makes this when enough has
+        changed, which takes time then.
         """
         pairs = list(subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions)
         given: dict[Id, Any] = dict(pairs)
@@ -99,16 +101,16 @@ class Table:
         self._changing = changing
         self._lock = threading.RLock()
         self._compiling: threading.Thread | None = None
-        self._changed: set[Id] = set()  # since the compiling began
-        self._least = 0  # that must be recent, after compiling has failed
-        self._next_look = 0  # whether to compile, after so many changes
+        self._changed: set[Id] = set()  # since compiling began
+        self._least = 0  # recent subscriptions needed to try again after compiling has failed
+        self._next_look = 0  # the number of changes at which to check whether to compile
         self._compiled: tuple[RecentIndex, int, Segment] | None = (
-            None  # what was recent, for a batch
+            None  # the recent subscriptions as a segment, for batches
         )
         self._parts = Parts((), RecentIndex())
         if given:
             self._parts = Parts.of(self._all(), self._nothing_recent())
-        self._local = _Local()
+        self._local = _LocalReader()
 
     # Subscriptions
 
@@ -145,7 +147,10 @@ class Table:
                         break
 
     def replace(self, id: Id, predicate: Predicate | str) -> None:
-        """Give a subscription another predicate; an event that matches both is never missed."""
+        """Give a subscription another predicate.
+
+        An event that matches both the old and the new predicate is never missed.
+        """
         compiled = _predicate(predicate)
         with self._lock:
             if id not in self._predicates:
@@ -156,20 +161,20 @@ class Table:
             for segment in self._parts.segments:
                 number = segment.number_of(id)
                 if number is not None:
-                    self._add(id, compiled, segment.marks(number))
-                    segment.unsettle(number)
+                    self._add(id, compiled, segment.tombstone_addresses(number))
+                    segment.count_removal(number)
                     return
             self._add(id, compiled, NOTHING)
 
     def _file(self) -> None:
-        """File what was added since an event was matched last."""
+        """File the subscriptions added since the last match into the recent index."""
         with self._lock:
             while not self._parts.recent.file():
                 self._parts = self._parts._replace(recent=self._parts.recent.larger())
 
-    def _add(self, id: Id, predicate: Predicate, marks: Array) -> None:
-        """Make a subscription recent, and what it stands for go, at the same moment."""
-        while not self._parts.recent.add(id, predicate, marks):
+    def _add(self, id: Id, predicate: Predicate, tombstone: Array) -> None:
+        """Add a recent subscription and set the tombstone of the one it replaces, at once."""
+        while not self._parts.recent.add(id, predicate, tombstone):
             self._parts = self._parts._replace(recent=self._parts.recent.larger(predicate))
         self._compile_if_due()
 
@@ -198,17 +203,17 @@ class Table:
                     return found
             else:
                 found = segments[0].match(event) if segments else []
-                # What was replaced meanwhile may have been asked for in neither of its places.
+                # A subscription replaced meanwhile may have been missed in both of its places.
                 if self._parts is parts and not recent.numbers:
                     return found
 
     def match_batch(
         self, batch: Batch, json: str | None = None, threads: int | None = None
     ) -> pa.Table:
-        """For each row and each subscription it satisfies: `event` (row number), `subscription`.
+        """The matches as pairs: columns `event` (the row number) and `subscription` (the id).
 
-        Columns are attributes, or `json` names the column that holds the events as JSON text. The
-        pairs come in the order of rows. `threads` is by default the number of cores.
+        The columns of the batch are attributes, or `json` names the column that holds the events as
+        JSON text. The pairs come in the order of rows. `threads` defaults to the number of cores.
         """
         with self._lock:
             parts = self._all_compiled()
@@ -239,13 +244,13 @@ class Table:
         return table
 
     def explain(self, event: EventLike, id: Id) -> Explanation:
-        """Why the event satisfies a subscription or does not."""
+        """Why the event matches a subscription, or why not."""
         if id not in self._predicates:
             raise contract.unknown(id)
         return self._predicates[id].explain(event)
 
     def stats(self) -> Stats:
-        """How large the table is: `bytes` are those of the index and what is kept to change it."""
+        """How large the table is; `bytes` counts the index and what is kept to change it."""
         with self._lock:
             segments = self._all_compiled()
         return Stats(
@@ -267,16 +272,16 @@ class Table:
         return self._segment(self._predicates)
 
     def _nothing_recent(self) -> RecentIndex:
-        """An index with room in the end for what will be recent until it is compiled."""
+        """An empty recent index that can grow to what will come until the next compilation."""
         return RecentIndex(wanted=2 * _due(len(self._predicates)))
 
     def _growing(self, subscriptions: Mapping[Id, Predicate]) -> Segment:
-        """Subscriptions as a segment that can grow; what is needed for that is compiled now."""
+        """Subscriptions as a segment that can grow; has Numba compile the kernels for that now."""
         rank_recent(RecentIndex(), [], [], Slots())
         return Segment.growing(subscriptions, self._statistics)
 
     def _all_compiled(self) -> list[Segment]:
-        """The segments, and what is recent as one more, kept until something changes."""
+        """The segments, and the recent subscriptions as one more, kept until something changes."""
         segments, recent, _ = self._parts
         if not recent.numbers:
             return [*segments]
@@ -301,7 +306,7 @@ class Table:
         self._compiling.start()
 
     def _compile(self) -> None:
-        """Compile what is recent into the segment, and put that in place."""
+        """Merge the recent subscriptions into a new segment, and swap it in."""
         changed: set[Id] = set()
         with self._lock:
             self._changed = set()
@@ -312,14 +317,14 @@ class Table:
         try:
             new = self._grown(segments, removed, recent, frozen)
             new.prepare()
-            for _ in range(ROUNDS):  # each has less to do, until the last while others wait
+            for _ in range(ROUNDS):  # each round has less to do; the last one below holds the lock
                 with self._lock:
                     newer, self._changed = self._changed, set()
                 for id in newer:
                     new.remove(id)
                 changed |= newer
         except BaseException:
-            with self._lock:  # all stays as it is, and is tried again when there is more
+            with self._lock:  # the table stays as it is and tries again with more
                 self._compiling = None
                 self._least = 2 * len(self._parts.recent.numbers)
             raise
@@ -340,7 +345,7 @@ class Table:
         recent: RecentIndex,
         frozen: dict[Id, int],
     ) -> Segment:
-        """What segments hold, but for what is removed, and what is recent under these numbers."""
+        """A new segment: the old ones without the removed, and the recent ones in `frozen`."""
         predicates = [recent.predicates[number] for number in frozen.values()]
         if segments and segments[0].coordinates is not None:
             slots = segments[0].coordinates.slots.copy()
@@ -348,15 +353,15 @@ class Table:
             newer = rank_recent(recent, numbers, predicates, slots, self._statistics)
             return segments[0].joined(removed[0], list(frozen), newer)
         held = dict(zip(frozen, predicates, strict=True))
-        for segment, marks in zip(segments, removed, strict=True):
-            for id, is_removed in zip(segment.ids, marks.tolist(), strict=True):
+        for segment, flags in zip(segments, removed, strict=True):
+            for id, is_removed in zip(segment.ids, flags.tolist(), strict=True):
                 predicate = None if is_removed else self._predicates.get(id)
-                if predicate is not None:  # or it was removed just now
+                if predicate is not None:  # None if it was removed just now
                     held.setdefault(id, predicate)
         return self._growing(held)
 
     def wait(self) -> None:
-        """Wait until nothing is being compiled."""
+        """Wait until no compilation is running."""
         compiling = self._compiling
         if compiling is not None:
             compiling.join()
@@ -366,7 +371,7 @@ class Table:
         while True:
             self.wait()
             with self._lock:
-                if self._compiling is None:  # none has begun since
+                if self._compiling is None:  # no other has begun since
                     self._parts = Parts.of(self._all(), self._nothing_recent())
                     self._next_look = 0
                     return
@@ -374,10 +379,10 @@ class Table:
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the table as a directory, compiled into one segment; whole or not at all.
+        """Save the table as a directory, compiled into one segment, completely or not at all.
 
-        A table saved there before is replaced at the end; those who loaded it keep theirs. Anything
-        else at the path raises `TableFileError`.
+        A table already saved at the path is replaced at the end; processes that have loaded it keep
+        theirs. Anything else at the path raises `TableFileError`.
         """
         while True:
             self.wait()
@@ -394,10 +399,14 @@ class Table:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], verify: bool = False) -> Table:
-        """Load a saved table: its arrays are mapped, its predicates parsed when asked for.
+        """Load a saved table: it maps the arrays, and parses a predicate when it is asked for.
 
-        Sizes of files are checked always, with `verify` every byte is. A table that another source
-        of Tidings saved is compiled anew from its texts. `TableFileError` says what is wrong.
+        The directory must be trusted. Offsets in its files index raw memory, so a forged table can
+        crash the process or worse; the digests beside them find damage and are no signature.
+
+        Loading always checks the sizes of the files, and with `verify` every byte. A table that
+        another version of the sources saved is compiled anew from its texts. `TableFileError` says
+        what is wrong.
         """
         table = cls()
         segment, table._predicates = read_table(path, verify)
@@ -405,7 +414,7 @@ class Table:
         return table
 
     def _is_one_segment(self) -> bool:
-        """Whether one segment holds everything and nothing else."""
+        """Whether one segment holds all subscriptions and no removed ones."""
         segments, recent, _ = self._parts
         return len(segments) == 1 and not segments[0].removals and not recent.numbers
 
@@ -414,14 +423,14 @@ _is_plain: Final = PLAIN_TYPES.issuperset
 
 
 class _Reader:
-    """Segments and what is recent, asked by one call, in one thread."""
+    """Matches one thread's events against segments and the recent index, by one call."""
 
     def __init__(self, parts: Parts, lock: threading.RLock) -> None:
         self.parts = parts
         self.lock = lock
         self.segments, self.recent, _ = parts
-        self.tries = 0  # to match the same event
-        self.folds = len(self.recent.folded)  # when there are more, another is needed
+        self.tries = 0  # for the same event
+        self.folds = len(self.recent.folded)  # when there are more, a new reader is needed
         self.folded = {**self.recent.folded}
         for segment in self.segments:
             self.folded.update(segment.plan.folded)
@@ -431,23 +440,23 @@ class _Reader:
         self._make_room(1024)
 
     def match(self, event: dict[str, Any]) -> list[Id]:
-        """The ids in all segments, and of what is recent, that a flat event satisfies.
+        """The ids that a flat event satisfies, in all segments and among recent subscriptions.
 
-        Without residuals it keeps the GIL throughout: while others add or compile, it would often
-        take longer to get it back than to match.
+        Without residuals it keeps the GIL throughout: while others add or compile, getting the GIL
+        back would often take longer than matching.
         """
         data = encode(event, self.folded)
         if len(data) > self.size:
             self._make_room(len(data))
         if self.asking:
             return self._asked(event, data)
-        count = fs.match_combined(self.combined, data)
+        count = rs.match_combined(self.combined, data)
         if count == 0:
             return []
         if count < 0:
             return self._again(count, event)
         ids: list[Id] = []
-        gathered = self.view[fs.COMBINED_GATHERED]
+        gathered = self.view[rs.COMBINED_GATHERED]
         if gathered >= 0:
             ids = self.ids[:gathered].tolist()
             for segment, arrays in self.held:
@@ -463,36 +472,36 @@ class _Reader:
                 if arrays.view[k.SPAN_COUNT] and not segment.is_as_found(arrays):
                     return self._anew(event)
                 ids = ids + more if ids else more
-        recent, asks = self.view[fs.COMBINED_FOUND], self.view[fs.COMBINED_ASKS]
+        recent, asks = self.view[rs.COMBINED_FOUND], self.view[rs.COMBINED_ASKS]
         if recent or asks:
             ids += self.recent.found(recent, asks, event, self.found)
         return ids
 
     def _anew(self, event: dict[str, Any]) -> list[Id]:
-        """Match once more: what was replaced meanwhile would be missing."""
+        """Match again: a subscription replaced meanwhile would be missing."""
         self.tries += 1
         try:
             if self.tries <= TRIES:
                 return self.match(event)
-            with self.lock:  # while nothing changes
+            with self.lock:  # so nothing changes meanwhile
                 return self.match(event)
         finally:
             self.tries = 0
 
     def _asked(self, event: dict[str, Any], data: bytes) -> list[Id]:
-        """The same where Python is asked."""
+        """The same for segments with residuals."""
         replaced, held = self.recent.replaced, len(self.recent.predicates)
         known: dict[Check, bool] = {}
         ids: list[Id] = []
         for segment in self.segments:
             ids += segment.match(event, known=known)
-        count = fs.match_combined(self.alone, data)
+        count = rs.match_combined(self.alone, data)
         if count < 0:
             return self._again(count, event)
-        recent, asks = self.alone[fs.COMBINED_FOUND : fs.COMBINED_ASKS + 1].tolist()
+        recent, asks = self.alone[rs.COMBINED_FOUND : rs.COMBINED_ASKS + 1].tolist()
         if recent or asks:
-            # An id that went and came again meanwhile would be found twice, so what came meanwhile
-            # is left out; unless something was replaced, which may be found twice but not missed.
+            # An id removed and added again meanwhile would be found twice, so later additions are
+            # left out; unless one was replaced, which may be found twice but must not be missed.
             replacing = self.recent.replacing or replaced != self.recent.replaced
             most = None if replacing else held
             more = self.recent.found(recent, asks, event, self.found, known, most)
@@ -503,51 +512,51 @@ class _Reader:
         return ids
 
     def _again(self, why: int, event: dict[str, Any]) -> list[Id]:
-        """Match once more: what was not flat, or with room for more answers."""
-        if why != fs.NO_ROOM_OUT:
+        """Match again: the event was not flat, or there was no room for all answers."""
+        if why != rs.NO_ROOM_OUT:
             return self.match(Event(event))
         self.found = np.zeros(2 * self.found.size, np.int64)
         self._make_room(self.size)
         return self.match(event)
 
     def _make_room(self, size: int) -> None:
-        """Have arrays for an event of so many bytes."""
+        """Make arrays for an event of `size` bytes."""
         self.size = size
-        entries = (fs.RAW_WIDTH + fs.FIELD_WIDTH // 2) * size + fs.PENDING_ROOM
+        entries = (rs.RAW_WIDTH + rs.FIELD_WIDTH // 2) * size + rs.PENDING_ROOM
         self.entries = np.zeros(entries, np.int64)
         self.held = [(segment, segment.arrays(size)) for segment in self.segments]
-        combined = np.zeros(fs.COMBINED_PLAN + fs.COMBINED_STEP * len(self.held), np.int64)
-        combined[fs.COMBINED_RECENT] = self.recent.context.ctypes.data
-        # Slots of what is recent by those of the first plan; one is always there and has no name.
+        combined = np.zeros(rs.COMBINED_PLAN + rs.COMBINED_STEP * len(self.held), np.int64)
+        combined[rs.COMBINED_RECENT] = self.recent.context.ctypes.data
+        # Slots of the recent index by slot of the first plan; slot 0 always exists and has no name.
         plans = [segment.plan.whole for segment in self.segments[:1]]
-        self.slots = np.zeros(sum(k.section(p, k.SLOT_TURNED).size for p in plans), np.int64)
-        combined[fs.COMBINED_KNOWN] = 1
+        self.slots = np.zeros(sum(k.section(p, k.SLOT_REVERSED).size for p in plans), np.int64)
+        combined[rs.COMBINED_KNOWN] = 1
         arrays = {
-            fs.COMBINED_ENTRIES: self.entries,
-            fs.COMBINED_OUT: self.found,
-            fs.COMBINED_SLOTS: self.slots,
+            rs.COMBINED_ENTRIES: self.entries,
+            rs.COMBINED_OUT: self.found,
+            rs.COMBINED_SLOTS: self.slots,
         }
         for name, array in arrays.items():
             combined[name : name + 2] = array.ctypes.data, array.size
         self.alone = combined.copy()
-        combined[fs.COMBINED_PLANS] = len(self.held)
-        combined[fs.COMBINED_PLAN :: fs.COMBINED_STEP] = [
+        combined[rs.COMBINED_PLANS] = len(self.held)
+        combined[rs.COMBINED_PLAN :: rs.COMBINED_STEP] = [
             a.context.ctypes.data for _, a in self.held
         ]
-        # The arrays are kept here too: two threads may make those of a segment at the same time.
+        # Keep the arrays here too: two threads may make those of a segment at the same time.
         self.named = [np.zeros(0) if s.counted else s.id_objects() for s in self.segments]
         if all(ids.dtype != object for ids in self.named):
-            combined[fs.COMBINED_IDS : fs.COMBINED_IDS_SIZE + 1] = (
+            combined[rs.COMBINED_IDS : rs.COMBINED_IDS_SIZE + 1] = (
                 self.ids.ctypes.data,
                 self.ids.size,
             )
             addresses = [ids.ctypes.data if ids.size else 0 for ids in self.named]
-            combined[fs.COMBINED_PLAN + 1 :: fs.COMBINED_STEP] = addresses
+            combined[rs.COMBINED_PLAN + 1 :: rs.COMBINED_STEP] = addresses
         self.combined = combined
-        self.view = combined.data  # which gives Python's integers at once
+        self.view = combined.data  # a memoryview, which gives Python integers at once
 
 
-class _Local(threading.local):
+class _LocalReader(threading.local):
     """The reader of each thread."""
 
     def __init__(self) -> None:
@@ -555,7 +564,7 @@ class _Local(threading.local):
 
 
 def _due(compiled: int) -> int:
-    """How many have to be recent to be compiled into so many."""
+    """How many recent subscriptions start a compilation, in a table of `compiled` ones."""
     return RECENT * max(isqrt(compiled // SMALL), 1)
 
 

@@ -1,12 +1,13 @@
 """Workloads: seeded subscriptions and events to match, one row of `WORKLOADS` each (F7).
 
-A workload is a value: its parameters and a seed. Its rows are two endless sequences, of which
-`subscriptions(start, stop)` and `events(start, stop)` give a part. A row depends on the workload
-and its number alone, never on the part asked for, so any partitioning makes the same rows (see
+A workload is a value: its parameters and a seed. It defines two endless sequences of rows;
+`subscriptions(start, stop)` and `events(start, stop)` give a slice of each. A row depends only on
+the workload and the row's number, not on the slice, so any partitioning makes the same rows (see
 `workloads.draws`).
 
-Predicates are built as objects, in normal form, not through text. `event_table` has the rows of
-`events` as typed columns, an absent attribute as null; its schema does not depend on the rows.
+Workloads build predicates as objects in normal form, not through text. `event_table` gives the rows
+of `events` as typed columns, with null for an absent attribute; its schema does not depend on the
+rows.
 
 >>> workload = WORKLOADS["ranges"](seed=7)
 >>> workload.events(10, 20) == workload.events(0, 100)[10:20]
@@ -44,7 +45,7 @@ __all__ = [
 
 
 class Workload(Protocol):
-    """What a row of `WORKLOADS` makes: a frozen dataclass with a seed among its parameters."""
+    """What the rows of `WORKLOADS` make: a frozen dataclass with a seed among its parameters."""
 
     def subscriptions(self, start: int, stop: int) -> Iterator[Subscription]:
         """The subscriptions of these rows; the id of each is its row number."""

@@ -53,7 +53,7 @@ def test_residuals_have_a_text_of_their_own() -> None:
     [
         ("other('x')", "column 1: expected an operator"),
         ("tidings('x = 1')", "or a dialect with tests (eventbridge"),
-        ("y = 1 and odd('x?')", "column 15: expected a test of odd, found one that is wrong (line"),
+        ("y = 1 and odd('x?')", "column 15: expected a test of odd, found an error in it (line"),
         ("odd('x'", "column 8: expected ), found the end of the text"),
         ("odd(x)", "column 5: expected a text"),
     ],

@@ -189,7 +189,7 @@ def test_csv_mistake_is_found_and_reading_goes_on(line: bytes, bad: tuple[Any, .
         (b'{"id": "", "predicate": "x = 1"}', (1, None, None, "an id")),
         (
             b'{"id": 9223372036854775808, "predicate": "x = 1"}',
-            (1, None, 2**63, "an integer of 64 bit as id"),
+            (1, None, 2**63, "a 64-bit integer as id"),
         ),
         (
             b'{"id": "\\u0000", "predicate": "x = 1"}',
@@ -289,11 +289,10 @@ def test_empty_files() -> None:
     [
         (b"id,text\n", "the columns 'id', 'text'"),
         (b"id,id,predicate\n", "the columns 'id', 'id', 'predicate'"),
-        (b"\xff\xfei\0d\0", "a first line that is none (expected UTF-8, found the byte 0xff)"),
+        (b"\xff\xfei\0d\0", "an invalid first line (expected UTF-8, found the byte 0xff)"),
         (
             b'"id,predicate\n',
-            "a first line that is none "
-            "(expected a closing double quote, found the end of the file)",
+            "an invalid first line (expected a closing double quote, found the end of the file)",
         ),
     ],
 )

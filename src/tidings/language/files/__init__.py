@@ -1,1 +1,1 @@
-"""Files of subscriptions: CSV, JSON lines and plain text, one file for each format."""
+"""Files of subscriptions: CSV, JSON lines and plain text, one module for each format."""

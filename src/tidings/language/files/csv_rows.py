@@ -1,13 +1,14 @@
-"""Subscriptions in CSV: a header with the columns `id` and `predicate`, in any order among others.
+"""Reads subscriptions from CSV with a header that names the columns `id` and `predicate`.
 
-A column `dialect` names the dialect of each predicate; empty, it is that of the file.
+These columns may stand in any order among others. A column `dialect` names the dialect of each
+predicate; if it is empty, the dialect of the file applies.
 
-Every record has as many fields as the header, and may span lines within quotes (RFC 4180); empty
+Every record has as many fields as the header, and may span lines within quotes (RFC 4180). Empty
 lines are skipped.
 
-CSV is taken apart here and not by the `csv` module: that one has a single limit on fields for the
-whole process, does not say where a field begins, takes `"a b" = 3` for `a b = 3`, and loses the
-rest of the file to one quote that is not closed.
+This module does not use the `csv` module, which has one limit on the size of fields for the whole
+process, does not say where a field begins, reads `"a b" = 3` as `a b = 3`, and loses the rest of
+the file if one quote is not closed.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class _Place(NamedTuple):
     quoted: bool
 
 
-# Line, its bytes, the fields, and their places; none where the line has no quotes.
+# Line number, bytes of the line, fields, and their places; no places if the line has no quotes.
 _Row = tuple[int, bytes, list[str], list[_Place]]
 
 
 class _BrokenRecord(Exception):
-    """A record that does not keep the rules of quotes: column, what was expected, what found."""
+    """A record with misplaced quotes; arguments: column, what was expected, what was found."""
 
 
 class Rows:
@@ -45,14 +46,14 @@ class Rows:
 
     def __init__(self, lines: Lines) -> None:
         self.lines = lines
-        self.fresh = iter(lines)
+        self.unread = iter(lines)
         self.again: deque[tuple[int, bytes]] = deque()  # lines to be read a second time
-        self.taken: list[tuple[int, bytes]] = []  # lines of the present record but the first
+        self.taken: list[tuple[int, bytes]] = []  # lines of the current record after the first
 
     def next_line(self) -> tuple[int, bytes] | None:
         if self.again:
             return self.again.popleft()
-        raw = next(self.fresh, None)
+        raw = next(self.unread, None)
         return None if raw is None else (self.lines.number, raw)
 
     def __iter__(self) -> Iterator[_Row | BadLine]:
@@ -68,15 +69,16 @@ class Rows:
                 yield line, raw, text.split(","), []
 
     def quoted_row(self, line: int, raw: bytes) -> _Row | BadLine:
-        """A record with quotes, which may take further lines."""
+        """A record with quotes, which may span lines."""
         self.taken = []
         text = raw.decode("utf-8", "surrogateescape")
         try:
             fields, places = self.fields(line, text)
         except _BrokenRecord as broken:
             column, expected, found = broken.args
-            # A quote left open takes in what follows, so only the line it stands on is given up. No
-            # line is read a third time: the next line with such a quote ends what this one began.
+            # An open quote swallows the lines after it, so only its own line is given up and the
+            # others are read again. No line is read a third time: the next line with such a quote
+            # closes the open one.
             self.again.extendleft(reversed(self.taken))
             return BadLine(line, raw, expected, found, column)
         for number, one in [(line, raw), *self.taken]:
@@ -88,7 +90,7 @@ class Rows:
         return line, raw, fields, places
 
     def fields(self, first_line: int, text: str) -> tuple[list[str], list[_Place]]:
-        """Take a record apart, reading more lines while a quote is open."""
+        """Split a record into fields; reads more lines while a quote is open."""
         fields: list[str] = []
         places: list[_Place] = []
         line, position = first_line, 0
@@ -116,7 +118,7 @@ class Rows:
                 raise _BrokenRecord(column, expected, repr(text[end]))
 
     def open_field(self, text: str, position: int) -> tuple[str, int, str, int]:
-        """A quoted field that does not end on its line: content, then line and place of its end."""
+        """A quoted field that ends on a later line: content, and the line and place of its end."""
         column = None if self.taken else position + 1
         parts = [text[position + 1 :]]
         size = len(text)
@@ -155,12 +157,12 @@ def read(lines: Lines) -> Iterator[Record | BadLine]:
 
 
 def _read_header(header: _Row | BadLine | None) -> tuple[int, int, int, int | None]:
-    """How many fields a record has, and which of them are the id, the predicate, the dialect."""
+    """How many fields a record has, and where the id, the predicate and the dialect are."""
     expected = "a CSV header with the columns id and predicate, once each"
     if header is None:
         raise UnreadableFile(expected, "an empty file")
     if isinstance(header, BadLine):
-        found = f"a first line that is none (expected {header.expected}, found {header.found})"
+        found = f"an invalid first line (expected {header.expected}, found {header.found})"
         raise UnreadableFile(expected, found)
     names = [field.strip() for field in header[2]]
     if names.count("id") != 1 or names.count("predicate") != 1 or names.count("dialect") > 1:
@@ -172,7 +174,7 @@ def _read_header(header: _Row | BadLine | None) -> tuple[int, int, int, int | No
 
 
 def column(origin: tuple[_Row, int], error: PredicateError) -> int | None:
-    """Where in its line a mistake in a predicate stands; None on a later line of the record."""
+    """The column of a mistake in a predicate; None if it is on a later line of the record."""
     (line, _, fields, places), predicate_at = origin
     if not places:
         before = fields[:predicate_at]

@@ -1,11 +1,11 @@
-"""Subscriptions in JSON lines: on each `{"id": …, "predicate": "…"}`, perhaps among other fields.
+"""Reads subscriptions from JSON lines: each is `{"id": …, "predicate": "…"}`.
 
-The id is text or an integer, and `7` is another id than `"7"`. Empty lines are skipped. A field
-`dialect` names the dialect of the predicate; of one that is JSON itself, the predicate may be an
-object instead of a text.
+Other fields are ignored, and empty lines are skipped. The id is text or an integer; `7` and `"7"`
+are different ids. A field `dialect` names the dialect of the predicate; if that dialect is JSON,
+the predicate may be an object instead of a text.
 
-A line is decoded straight into the fields; only one for which that fails is decoded a second time,
-to find an object for its predicate or to say what is wrong with it.
+A line is decoded straight into the fields. Only if that fails is it decoded a second time, to find
+an object as its predicate or to say what is wrong with it.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ def read(lines: Lines) -> Iterator[Record | BadLine]:
             elif raw.strip():
                 yield _bad_line(lines, raw)
             continue
-        if len(raw) > lines.max_bytes:  # and white space from where it was cut
+        if len(raw) > lines.max_bytes:  # too long, although its beginning can be decoded
             yield _bad_line(lines, raw)
             continue
         yield lines.number, row.id, row.predicate, row.dialect, raw
 
 
 def _bad_line(lines: Lines, raw: bytes) -> BadLine:
-    """What is wrong with a line that did not decode."""
+    """What is wrong with a line that could not be decoded."""
     import msgspec
 
     number = lines.number
@@ -102,7 +102,7 @@ def _bad_line(lines: Lines, raw: bytes) -> BadLine:
 
 
 def column(raw: bytes, error: PredicateError) -> int | None:
-    """Where in its line a mistake in a predicate stands; None where that cannot be told."""
+    """The column of a mistake in a predicate; None if it cannot be told."""
     line = raw.decode()
     written = list(_PREDICATE.finditer(line))
     if not written and line.count(error.text) == 1:  # an object
@@ -110,6 +110,6 @@ def column(raw: bytes, error: PredicateError) -> int | None:
     if len(written) != 1:
         return None
     characters = _CHARACTER.findall(written[0][1])
-    if len(characters) != len(error.text):  # the field's name was written with escapes elsewhere
+    if len(characters) != len(error.text):  # a wrong match: the field's name has escapes
         return None
     return written[0].start(1) + sum(map(len, characters[: error.position])) + 1

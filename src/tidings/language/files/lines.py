@@ -1,9 +1,9 @@
-"""The lines of a file of subscriptions, and what a format may make of one.
+"""Opens a file of subscriptions and reads its lines; all formats use it.
 
-Files are opened here and noticed to be compressed, and read as a stream: no more than one line is
-held, and of a line no more than a bound. A format takes `Lines` and gives, for each subscription, a
-`Record`, or a `BadLine` for what is none; reading goes on after it. What is wrong with the file as
-a whole raises `UnreadableFile`.
+It detects compression, and reads the file as a stream: it holds one line at a time, and of that
+line no more than a bound. A format takes `Lines` and yields a `Record` for each subscription, or a
+`BadLine` for a line that is not one; reading continues after it. A mistake in the file as a whole
+raises `UnreadableFile`.
 
 This file does not know the formats, nor what a good id or predicate is.
 """
@@ -27,21 +27,21 @@ _GZIP: Final = b"\x1f\x8b"  # no text in UTF-8 begins like this
 Id = str | int
 Source = str | os.PathLike[str] | BinaryIO
 
-# Line of the file, id, predicate, its dialect where one is named, and whatever the format needs to
-# find the place of a mistake.
+# Line number, id, predicate, its dialect if one is named, and whatever the format needs to find the
+# place of a mistake.
 Record = tuple[int, Id, str, str | None, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no subscription; where a record spans lines, the first of them."""
+    """A line that is not a subscription; if a record spans lines, the first of them."""
 
     line: int  # from 1
     raw: bytes
     expected: str
     found: str
-    column: int | None = None  # in characters from 1; None where the mistake has no place
-    id: Id | None = None  # where it could be told
+    column: int | None = None  # in characters from 1; None if the mistake has no place
+    id: Id | None = None  # if it could be read
 
 
 class UnreadableFile(Exception):
@@ -54,9 +54,9 @@ class UnreadableFile(Exception):
 
 
 class Lines:
-    """The lines of a stream as bytes, with their ends; `number` is that of the last, from 1.
+    """The lines of a stream as bytes, with line ends; `number` is the last line read, from 1.
 
-    Where a line is longer than `max_bytes`, its beginning stands for it and the rest is skipped.
+    Of a line longer than `max_bytes` it gives the beginning and skips the rest.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -77,7 +77,7 @@ class Lines:
             yield raw
 
     def decode(self, line: int, raw: bytes) -> str | BadLine:
-        """The text of a line, or what is wrong with it whatever its format."""
+        """The text of a line, or what is wrong with it in any format."""
         if len(raw) > self.max_bytes:
             return BadLine(line, raw, f"a line of at most {self.max_bytes} bytes", "a longer one")
         try:
@@ -89,9 +89,9 @@ class Lines:
 
 @contextmanager
 def opened(source: Source) -> Iterator[Lines]:
-    """The lines of a file, or of a stream, which is left open.
+    """The lines of a file or of a stream; a stream is left open.
 
-    Errors of reading them, too, become `UnreadableFile`.
+    Errors while reading the lines raise `UnreadableFile` too.
     """
     try:
         if isinstance(source, str | os.PathLike):
@@ -111,13 +111,13 @@ def opened(source: Source) -> Iterator[Lines]:
 def _decompressed(stream: BinaryIO) -> BinaryIO:
     buffered: Any = stream if hasattr(stream, "peek") else io.BufferedReader(_Raw(stream))
     if buffered.peek(2)[:2] == _GZIP:
-        # GzipFile reads lines slowly by itself.
+        # GzipFile without a buffer reads lines slowly.
         buffered = io.BufferedReader(gzip.GzipFile(fileobj=buffered), 256 * 1024)
     return buffered  # type: ignore[no-any-return]
 
 
 class _Raw(io.RawIOBase):
-    """A stream that can only `read`, for a buffer to be put around it; leaves the stream open."""
+    """Wraps a stream that can only `read`, so that it can be buffered; never closes it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream

@@ -1,10 +1,10 @@
-"""Subscriptions, and the files they come in: CSV, JSON lines, plain text, each perhaps gzipped.
+"""Reads files of subscriptions: CSV, JSON lines or plain text, also compressed with gzip.
 
-A file is read as a stream and never held whole (but for its ids, to find duplicates). What is wrong
-with one subscription makes it a `BadSubscription` and reading goes on; what is wrong with the file
-raises `SubscriptionFileError`. A format is a file with two functions, and a row in `FORMATS`:
-`read` turns lines of bytes into records, `column` says where in a line of the file a mistake in a
-predicate stands. Ids, duplicates and predicates are judged here, after them.
+It reads a file as a stream and never holds it whole, except its ids, to find duplicates. A mistake
+in one subscription gives a `BadSubscription`, and reading continues; a mistake in the file raises
+`SubscriptionFileError`. A format is a module with two functions and a row in `FORMATS`: `read`
+turns lines of bytes into records, and `column` says where in a line a mistake in a predicate is.
+This module then checks ids, duplicates and predicates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_TEXT_KEPT: Final = 1_000  # characters of a bad line or predicate
 
 
 class Subscription(NamedTuple):
-    """An id and a predicate, and the line of its file on which it begins."""
+    """An id, a predicate, and the line of the file on which it begins."""
 
     id: Id
     predicate: Predicate
@@ -35,13 +35,13 @@ class Subscription(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BadSubscription:
-    """A subscription that cannot be taken, and where and why.
+    """A subscription that cannot be read, with where and why.
 
-    `line` counts from 1 and is where the record begins, also where a CSV record spans lines.
-    `column` counts characters from 1 in that line of the file, not in the predicate; it is None
-    where the mistake has no place, or stands on a later line of the record. `text` is the predicate
-    where there is one, else the line, and only its beginning if it is long. `error` is the
-    predicate's own, with the whole text, and the line and column in it.
+    `line` counts from 1 and is the line on which the record begins. `column` counts characters from
+    1 in that line of the file, not in the predicate; it is None if the mistake has no place or is
+    on a later line of the record. `text` is the predicate if there is one, else the line; a long
+    text is cut. `error` is the error of the predicate itself, with its whole text and the line and
+    column in that.
     """
 
     file: str
@@ -60,7 +60,7 @@ class BadSubscription:
 
 
 class SubscriptionFileError(ValueError):
-    """A file that cannot be read as one of subscriptions."""
+    """A file that cannot be read as a file of subscriptions."""
 
     def __init__(self, file: str, expected: str, found: str) -> None:
         self.file = file
@@ -69,7 +69,7 @@ class SubscriptionFileError(ValueError):
         super().__init__(f"{file}: expected {expected}, found {found}")
 
     def __reduce__(self) -> tuple[type[SubscriptionFileError], tuple[str, str, str]]:
-        """Rebuild from the facts, so that the error survives the way from a worker process."""
+        """Pickle by the constructor's arguments, so the error can come from a worker process."""
         return SubscriptionFileError, (self.file, self.expected, self.found)
 
 
@@ -78,16 +78,16 @@ def read_subscriptions(
 ) -> Iterator[Subscription | BadSubscription]:
     """The subscriptions of a file or of a stream of bytes, one by one.
 
-    `format` is `csv`, `jsonl` or `text`; a file's name tells it too: `.csv`, `.jsonl` or `.ndjson`,
-    `.txt`. Compressed content (`.csv.gz`) is noticed by itself. The file is opened when the first
-    subscription is asked for, and closed after the last; a stream is left open.
+    `format` is `csv`, `jsonl` or `text`; without it, the end of the file's name decides: `.csv`,
+    `.jsonl` or `.ndjson`, `.txt`. Compressed content (`.csv.gz`) is detected. The file is opened
+    when the first subscription is needed and closed after the last; a stream is left open.
 
-    `dialect` is that of predicates for which the file names none, in a column or field `dialect`.
+    `dialect` applies to predicates for which the file names none in a column or field `dialect`.
 
     - `csv`: a header with the columns `id` and `predicate`, in any order among others. Every record
       has as many fields as the header; empty lines are skipped.
-    - `jsonl`: on each line `{"id": …, "predicate": "…"}`, perhaps among other fields. The id is
-      text or a 64-bit integer, and `7` is another id than `"7"`. Empty lines are skipped.
+    - `jsonl`: on each line `{"id": …, "predicate": "…"}`; other fields are ignored. The id is text
+      or a 64-bit integer; `7` and `"7"` are different ids. Empty lines are skipped.
     - `text`: on each line an id, white space, a predicate. Empty lines and those that begin with
       `#` are skipped.
 
@@ -110,7 +110,7 @@ def read_subscriptions(
 def _judged(
     file: str, form: _Format, records: Iterable[Record | BadLine], default: str
 ) -> Iterator[Subscription | BadSubscription]:
-    """What a format has read, with ids and predicates looked at."""
+    """Check the ids and predicates of the records that a format has read."""
     lines_by_id: dict[Id, int] = {}
     for record in records:
         if isinstance(record, BadLine):
@@ -148,7 +148,7 @@ def _bad_subscription(file: str, bad: BadLine) -> BadSubscription:
 def _id_fault(id: Id) -> tuple[str, str] | None:
     """What is wrong with an id: what was expected and what was found."""
     if type(id) is int:
-        return None if INT_MIN <= id <= INT_MAX else ("an integer of 64 bit as id", "a larger one")
+        return None if INT_MIN <= id <= INT_MAX else ("a 64-bit integer as id", "a larger one")
     assert isinstance(id, str)
     if not id or id.isspace():
         return "an id", "an empty one"
@@ -190,7 +190,7 @@ def _format_of(file: str, format: str | None) -> _Format:
     endings = ", ".join(_ENDINGS)
     raise SubscriptionFileError(
         file,
-        f"a name that ends in one of {endings} (or these with .gz), or the format to be given",
+        f"a name that ends in one of {endings} (or these with .gz), or an explicit format",
         "neither",
     )
 

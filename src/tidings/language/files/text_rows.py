@@ -1,4 +1,4 @@
-"""Subscriptions in plain text: on each line an id, white space, a predicate.
+"""Reads subscriptions from plain text: on each line an id, white space, a predicate.
 
 Empty lines and those that begin with `#` are skipped.
 """
@@ -29,7 +29,7 @@ def read(lines: Lines) -> Iterator[Record | BadLine]:
 
 
 def column(line: str, error: PredicateError) -> int | None:
-    """Where in its line a mistake in a predicate stands."""
+    """The column of a mistake in a predicate."""
     id = line.split(None, 1)[0]
     after = line.index(id) + len(id)
     space = len(line) - after - len(line[after:].lstrip())

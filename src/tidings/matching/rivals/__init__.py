@@ -1,1 +1,1 @@
-"""Rivals of `Table` from the literature: the counting algorithm and the parallel search tree."""
+"""Matchers from the literature to compare with: counting and the parallel search tree."""

@@ -1,17 +1,19 @@
-"""The counting algorithm of Carzaniga and Wolf, "Forwarding in a Content-Based Network" (paper F).
+"""The counting algorithm of Carzaniga and Wolf (paper F), as a matcher.
 
-The best known way before ours, built as the paper says and compiled as ours is, so that the two can
-be compared. Equal constraints are one (section 4.1). An event's values lead through an index by
-attribute, type and operator (4.2) to the constraints that they satisfy, these to the filters that
-they belong to; a filter whose constraints have all been met gives its subscription, whose other
-filters are skipped from then on. With `rounds`, subscriptions that need an attribute which the
-event has not are skipped from the start (4.3). The compiled part is `counting_kernels`.
+Paper F is "Forwarding in a Content-Based Network". Its algorithm was the best known one before
+`Table`; it is built here as the paper describes it and compiled like `Table`, so that the two can
+be compared. Equal constraints are stored once (section 4.1). An index by attribute, type and
+operator (4.2) leads from an event's values to the constraints that they satisfy, and from these to
+their filters. When all constraints of a filter have been met, its subscription matches, and the
+search skips the subscription's other filters. With `rounds`, it first excludes subscriptions that
+need an attribute which the event lacks (4.3). The compiled part is `counting_kernels`.
 
-Beyond the paper: the index also holds `<=`, `>=`, `!=`, `exists` and the types int and real. Any
-other constraint (`between`, `in`, `like`, `matches`, without regard to case, negated, a test of
-another dialect) is asked once an event in Python and counted like the rest; a predicate past the
-bound of the normal form is asked as a whole; one of whose filters is empty is always satisfied.
-As in the paper, changes rebuild the table as a whole, here at the next match. One thread at a time.
+Beyond the paper, the index also holds `<=`, `>=`, `!=`, `exists` and the types int and real. Any
+other constraint (`between`, `in`, `like`, `matches`, one that ignores case or is negated, a test of
+another dialect) is evaluated in Python once per event and counted like the rest. A predicate
+without a normal form is evaluated as a whole; a predicate with an empty filter always matches. As
+in the paper, a change rebuilds the whole table, here at the next match. Use it from one thread at a
+time.
 """
 
 from __future__ import annotations
@@ -60,10 +62,10 @@ COMPARISONS: Final = {
 }
 PARTS: Final = {"prefix": ck.PREFIX, "suffix": ck.SUFFIX, "contains": ck.CONTAINS}
 OPERATORS: Final = COMPARISONS | PARTS
-# The rest of a number past its double, bounded: no constant, being of 64 bit, leaves as much.
+# Bound on the rest of a number beyond its double; 64-bit constants never leave as much.
 MAX_REST: Final = 1024
-EXACT: Final = 2**53  # integers up to here are doubles
-EPOCHS: Final = 2**31 - 2  # events until the stamps begin again
+EXACT: Final = 2**53  # all integers up to here are doubles
+EPOCHS: Final = 2**31 - 2  # events until the stamps start again
 VALUE_TYPES: Final[dict[type, int]] = {
     str: ck.TEXT,
     int: ck.INTEGER,
@@ -72,25 +74,25 @@ VALUE_TYPES: Final[dict[type, int]] = {
 }
 PLAIN: Final = frozenset({*VALUE_TYPES, type(None)})
 
-Residual = tuple[int, Check]  # a constraint's number, and how to ask it
+Residual = tuple[int, Check]  # a constraint's number, and the function that evaluates it
 
 
 class Others(NamedTuple):
     """Constraints that the index does not hold, by attribute."""
 
-    plain: dict[str, list[Residual]]  # can hold only where the attribute is present
-    negated: dict[str, list[Residual]]  # hold where it is absent
-    whole: list[Residual]  # are about the whole event
+    plain: dict[str, list[Residual]]  # can hold only if the attribute is present
+    negated: dict[str, list[Residual]]  # hold if it is absent
+    whole: list[Residual]  # test the whole event
 
 
-class Table(NamedTuple):
+class CountingTable(NamedTuple):
     """Subscriptions compiled for matching."""
 
     left: ck.Index
     right: ck.Network
     selectivity: ck.Selectivity
     state: ck.State
-    names: dict[str, int]  # attributes
+    names: dict[str, int]  # the number of each attribute
     others: Others
     interfaces: list[Id]
     always: list[Id]  # satisfied by every event
@@ -98,7 +100,7 @@ class Table(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """What the arrays and the Python objects beside them take."""
+        """The size of the arrays and of the Python objects beside them."""
         parts = (self.left, self.right, self.selectivity, self.state)
         held = (self.names, self.others, self.interfaces, self.always)
         return sum(a.nbytes for part in parts for a in part) + bytes_of(*held)
@@ -115,10 +117,10 @@ class Counting:
 
     def __init__(self, subscriptions: Iterable[tuple[Id, Predicate]] = (), rounds: int = 0) -> None:
         if rounds < 0:
-            raise ValueError(f"expected no round or some, found {rounds}")
+            raise ValueError(f"expected 0 or more rounds, found {rounds}")
         self.rounds = rounds
         self.subscriptions: dict[Id, Predicate] = {}
-        self._table: Table | None = None
+        self._table: CountingTable | None = None
         for id, predicate in subscriptions:
             self.add(id, predicate)
 
@@ -152,7 +154,7 @@ class Counting:
         return stats_of(self.subscriptions.values(), self.table.bytes)
 
     def with_rounds(self, rounds: int) -> Counting:
-        """The same subscriptions with no more rounds than here; they share the index."""
+        """The same subscriptions with at most as many rounds; both matchers share the index."""
         if not 0 <= rounds <= self.rounds:
             raise ValueError(f"expected at most the {self.rounds} rounds built, found {rounds}")
         other = Counting(rounds=rounds)
@@ -169,8 +171,8 @@ class Counting:
         return int(table.state.progress[ck.EXCLUDED])
 
     @property
-    def table(self) -> Table:
-        """The subscriptions as arrays; built where they have changed."""
+    def table(self) -> CountingTable:
+        """The subscriptions as arrays, rebuilt if they have changed."""
         if self._table is None:
             self._table = build(self.subscriptions, self.rounds)
         return self._table
@@ -182,7 +184,7 @@ class Counting:
 # Matching
 
 
-def _run(table: Table, event: Mapping[str, Any]) -> None:
+def _run(table: CountingTable, event: Mapping[str, Any]) -> None:
     """Match an event; the answer is in the table's state."""
     if type(event) is not Event and not all(map(PLAIN.__contains__, map(type, event.values()))):
         event = Event(event)  # it has lists or records
@@ -195,8 +197,8 @@ def _run(table: Table, event: Mapping[str, Any]) -> None:
     ck.match_event(table.left, table.right, table.selectivity, state, values, others)
 
 
-def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.Values:
-    """The values of a flat event's attributes, as far as they have a number, as arrays."""
+def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.EventValues:
+    """The values of a flat event as arrays, without attributes that the table does not know."""
     entries: list[int] = []
     numbers: list[float] = []
     texts: list[bytes] = []
@@ -222,7 +224,7 @@ def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.Values:
                 number = element
             entries += (attribute, type_, several, low, length)
             numbers.append(number)
-    return ck.Values(
+    return ck.EventValues(
         np.frombuffer(array("q", entries), np.int64).reshape(-1, ck.ENTRY_COLUMNS),
         np.frombuffer(array("d", numbers), np.float64),
         np.frombuffer(b"".join(texts), np.uint8),
@@ -232,23 +234,23 @@ def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.Values:
 def split(number: int | float) -> tuple[float, int]:
     """A double and a rest whose sum is the number.
 
-    Rounding keeps order, so numbers compare as their pairs do. Past 64 bit, where all constants are
-    doubles, the rest is only known to lie on its side.
+    Rounding keeps order, so numbers compare as their pairs do. Beyond 64 bits, where all constants
+    are doubles, the rest is bounded and only tells on which side of the double the number lies.
 
     >>> split(2**53 + 1)
     (9007199254740992.0, 1)
     """
     try:
-        near = float(number)
+        nearest = float(number)
     except OverflowError:
         return (sys.float_info.max, 1) if number > 0 else (-sys.float_info.max, -1)
     if isinstance(number, float):
-        return near, 0
-    return near, max(-MAX_REST, min(number - int(near), MAX_REST))
+        return nearest, 0
+    return nearest, max(-MAX_REST, min(number - int(nearest), MAX_REST))
 
 
 def _satisfied(others: Others, event: Mapping[str, Any]) -> list[int]:
-    """The constraints beside the index that an event satisfies."""
+    """The constraints outside the index that an event satisfies."""
     numbers: list[int] = []
     if others.plain:
         for name in event:
@@ -264,10 +266,10 @@ def _satisfied(others: Others, event: Mapping[str, Any]) -> list[int]:
 
 
 class Slot(NamedTuple):
-    """The constraints of the index on one attribute with one type, by numbers as interned."""
+    """The constraints of the index on one attribute and type, by their interned numbers."""
 
     members: list[tuple[int, int, Any]]  # number, operator, constant
-    exists: list[int]  # the one constraint `exists`, if it is there
+    exists: list[int]  # the constraint `exists`, if there is one
 
 
 Slots = dict[tuple[int, int], Slot]  # by attribute and type
@@ -276,13 +278,13 @@ Slots = dict[tuple[int, int], Slot]  # by attribute and type
 class Filters(NamedTuple):
     """Filters as numbers of constraints."""
 
-    constraints: ck.Array  # those of each filter
-    ends: ck.Array  # of filters: where they end
-    owner: ck.Array  # of filters: the interface
+    constraints: ck.Array  # those of each filter, one filter after the other
+    ends: ck.Array  # by filter: where its constraints end
+    owner: ck.Array  # by filter: its interface
 
 
-def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
-    """The table of some subscriptions."""
+def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> CountingTable:
+    """Build the table of some subscriptions."""
     interned: defaultdict[Constraint, int] = defaultdict()
     interned.default_factory = interned.__len__
     interfaces: list[Id] = []
@@ -303,10 +305,10 @@ def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
                 ends.append(len(constraints))
                 owner.append(len(interfaces))
             interfaces.append(id)
-    interned.default_factory = None  # it refers to the dict, which would outlive this function
+    interned.default_factory = None  # a reference cycle, which would keep the dict alive
 
     names: dict[str, int] = {}
-    attributes = np.empty(len(interned), np.int32)  # -1: holds without
+    attributes = np.empty(len(interned), np.int32)  # -1: can hold if it is absent
     slots: Slots = {}
     beside: list[tuple[int, Constraint]] = []
     for constraint, number in interned.items():
@@ -332,7 +334,7 @@ def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
         np.array(owner, np.int32),
     )
     network = _build_network(listed, len(interned))
-    return Table(
+    return CountingTable(
         index,
         network,
         _build_selectivity(listed, attributes, len(names), len(interfaces), rounds),
@@ -346,7 +348,7 @@ def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> Table:
 
 
 def _file(constraint: Constraint, number: int, attribute: int, slots: Slots) -> bool:
-    """Put a constraint into its slot; whether the index can hold it."""
+    """Put a constraint into its slot; returns whether the index can hold it."""
     _, operator, type_, negated, operand = constraint
     if negated:
         return False
@@ -370,7 +372,7 @@ def _file(constraint: Constraint, number: int, attribute: int, slots: Slots) -> 
 
 
 def _in_range(operand: Any) -> bool:
-    """Whether the constant is a double or of 64 bit."""
+    """Whether a constant is a double or a 64-bit integer."""
     return operand == operand if type(operand) is float else bool(INT_MIN <= operand <= INT_MAX)
 
 
@@ -384,7 +386,7 @@ def _build_index(
     high, low = array("d"), array("h")
     texts: list[bytes] = []
     row = 0
-    # Slots of numbers come first, so that rows of texts need no place among the numbers.
+    # Slots of numbers come first, so the arrays of numbers need no rows for texts.
     ordered = sorted(slots, key=lambda key: key[1] == ck.TEXT)
     for place, (attribute, type_) in enumerate(ordered):
         members = slots[attribute, type_].members
@@ -406,7 +408,7 @@ def _build_index(
                 low.append(rest)
 
     starts = np.zeros((row, ck.OPERATORS), np.int32)
-    starts[rows, operators] = 1  # equal constraints are one
+    starts[rows, operators] = 1  # equal constraints are stored once
     used = ck.number_constraints(places, starts)
     renumber = np.empty(used + sum(len(s.exists) for s in slots.values()) + len(beside), np.int32)
     renumber[numbers] = starts[rows, operators]
@@ -424,12 +426,12 @@ def _build_index(
 
 
 def _texts(keys: Iterable[tuple[int, int]]) -> int:
-    """How many slots are of texts."""
+    """How many slots hold texts."""
     return sum(type_ == ck.TEXT for _, type_ in keys)
 
 
 def _build_tries(slots: ck.Array, texts: list[bytes], starts: ck.Array) -> ck.Array:
-    """The nodes of the tries of slots of texts."""
+    """The nodes of the tries, for the slots that hold texts."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     offsets = np.zeros(starts.shape[0] + 1, np.int64)
     np.cumsum(lengths, out=offsets[offsets.size - lengths.size :])
@@ -454,7 +456,7 @@ def _build_network(listed: Filters, constraints: int) -> ck.Network:
 def _build_selectivity(
     listed: Filters, attributes: ck.Array, names: int, interfaces: int, rounds: int
 ) -> ck.Selectivity:
-    """The first rows of the selectivity table, as many as there are rounds."""
+    """The first rows of the selectivity table, one for each round."""
     counts = np.zeros((1, names), np.int64)
     words = (interfaces + 63) // 64
     if not rounds:
@@ -471,7 +473,7 @@ def _build_selectivity(
 
 
 def _new_state(network: ck.Network, constraints: int, names: int, interfaces: int) -> ck.State:
-    """What the first match writes on."""
+    """The state before the first match."""
     return ck.State(
         counters=network.sizes.copy(),
         ignored=np.zeros((interfaces + 63) // 64, np.int64),

@@ -1,15 +1,15 @@
-"""The compiled part of `counting`: the forwarding table of paper F as arrays, and its algorithms.
+"""Kernels of `counting`: the forwarding table of paper F as arrays, and its algorithms.
 
-Constraints are numbered so that those of one slot (an attribute and a type) and one operator follow
-each other in the order of their constants. What a value satisfies is then a few runs of numbers:
-the less-than chain of the paper is the run from the value's place to the end of that operator, and
-to jump onto it is to read where the run begins. `find_constraints` is the left side (sections 4.1
-and 4.2) and writes such runs; `count_filters` is the right side (figure 4) and reads them;
-`exclude_interfaces` is the selectivity table (section 4.3, figure 7). An interface is a
-subscription.
+Constraints are numbered so that those of one slot (an attribute and a type) and one operator are
+consecutive, in the order of their constants. The constraints that a value satisfies are then a few
+runs of numbers: the paper's less-than chain is the run from the value's place to the end of that
+operator, and jumping onto the chain means reading where the run begins. `find_constraints` is the
+left side (sections 4.1 and 4.2) and writes such runs; `count_filters` is the right side (figure 4)
+and reads them; `exclude_interfaces` is the selectivity table (section 4.3, figure 7). An interface
+is a subscription.
 
-A row is a constant of a slot; after the last one of each slot stands one more, which only ends the
-runs. All of this is in one file because Numba's cache sees changes only in a kernel's own file.
+A row is a constant of a slot; one more row after the last of each slot only ends the runs. All of
+this is in one file because Numba's cache notices changes only in a kernel's own file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-# Columns of `starts`: the operators of the paper and their likes. The texts' own are last.
+# Columns of `starts`: the operators of the paper and similar ones. Those of texts are last.
 EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, PREFIX, SUFFIX, CONTAINS = range(9)
 OPERATORS = 9
 
@@ -53,7 +53,7 @@ ENTRY_COLUMNS = 5
 EPOCH, FOUND, MATCHED, IGNORED, EXCLUDED = range(5)
 PROGRESS = 5
 
-FEW = 8  # filters touched, as a part of all, below which they are reset one by one
+FEW = 8  # if fewer than one in this many filters were touched, reset them one by one
 
 
 class Index(NamedTuple):
@@ -63,48 +63,48 @@ class Index(NamedTuple):
     slots: Array  # [slot, …]: see above
     starts: Array  # [row, operator]: the first constraint of the slot at this row or after it
     nodes: Array  # [node, …]: the tries of all slots, see above
-    high: Array  # of rows of numbers: the constant is high + low, exactly
+    high: Array  # by row of numbers: the constant is exactly high + low
     low: Array
 
 
 class Network(NamedTuple):
     """The right side: constraints to filters to interfaces."""
 
-    begin: Array  # of constraints: where its filters begin; one more ends the last
+    begin: Array  # by constraint: where its filters begin; one more ends the last
     filters: Array  # those of each constraint, in order
-    owner: Array  # of filters: its interface
-    sizes: Array  # of filters: how many constraints it has
+    owner: Array  # by filter: its interface
+    sizes: Array  # by filter: how many constraints it has
 
 
 class Selectivity(NamedTuple):
     """The first rows of the selectivity table."""
 
     attributes: Array  # the determinants, those that exclude most first
-    excludes: Array  # [determinant, word]: a bit for each interface that cannot do without
+    excludes: Array  # [determinant, word]: a bit for each interface that needs it
 
 
 class State(NamedTuple):
-    """What a match writes on. Counters and ignored are as new after it, the rest is stamped."""
+    """What a match writes. It resets `counters` and `ignored` at its end; the rest has stamps."""
 
-    counters: Array  # of filters: constraints still missing
+    counters: Array  # by filter: constraints still missing
     ignored: Array  # a bit for each interface: excluded, or matched already
-    seen: Array  # of constraints: the last event that found it where it could be found again
-    present: Array  # of attributes: the last event that had it
-    found: Array  # [run, 2]: the constraints satisfied, from and to before
+    seen: Array  # by constraint: the last event that found it, if it could be found again
+    present: Array  # by attribute: the last event that had it
+    found: Array  # [run, 2]: the constraints satisfied, first and end
     matched: Array  # interfaces
     progress: Array
 
 
-class Values(NamedTuple):
+class EventValues(NamedTuple):
     """An event: one entry for each value of each attribute that the table knows."""
 
     entries: Array
-    numbers: Array  # of entries: a number rounded to double; LOW has the rest
+    numbers: Array  # by entry: a number rounded to double; LOW has the rest
     text: Array  # bytes
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function; it releases the interpreter while it runs."""
+    """Compile a function; it releases the GIL while it runs."""
     return cast(Function, njit(cache=True, nogil=True)(function))
 
 
@@ -113,7 +113,7 @@ def kernel(function: Function) -> Function:
 
 @kernel
 def add_run(state: State, begin: int, end: int, several: bool) -> None:
-    """Note constraints as satisfied; where they might be found again, only the first time."""
+    """Note a run of constraints as satisfied; with `several`, each only the first time."""
     if begin >= end:
         return
     place = state.progress[FOUND]
@@ -136,9 +136,9 @@ def add_run(state: State, begin: int, end: int, several: bool) -> None:
 def find_ordered(
     index: Index, state: State, slot: int, place: int, exact: int, several: bool
 ) -> None:
-    """The constraints by =, !=, <, <=, >, >= of a value.
+    """Note the constraints by =, !=, <, <=, >, >= that a value satisfies.
 
-    Its place is the first row that is not below it; exact is 1 where that row equals it, else 0.
+    `place` is the first row that is not below the value; `exact` is 1 if that row equals it.
     """
     starts = index.starts
     begin, end, after = index.slots[slot, BEGIN], index.slots[slot, END], place + exact
@@ -153,7 +153,7 @@ def find_ordered(
 
 @kernel
 def find_present(index: Index, state: State, slot: int, several: bool) -> None:
-    """The constraint `exists` of a slot."""
+    """Note the constraint `exists` of a slot."""
     if slot >= 0 and index.slots[slot, EXISTS] >= 0:
         constraint = index.slots[slot, EXISTS]
         add_run(state, constraint, constraint + 1, several)
@@ -163,7 +163,7 @@ def find_present(index: Index, state: State, slot: int, several: bool) -> None:
 def find_number(
     index: Index, state: State, slot: int, high: float, low: int, several: bool
 ) -> None:
-    """The constraints that a number satisfies: a binary search, then runs (figure 5)."""
+    """Note the constraints that a number satisfies: a binary search, then runs (figure 5)."""
     if slot < 0:
         return
     find_present(index, state, slot, several)
@@ -186,7 +186,7 @@ def find_number(
 def find_text(
     index: Index, state: State, slot: int, text: Array, begin: int, end: int, several: bool
 ) -> None:
-    """The constraints that a text satisfies, by the extended trie (section 4.2, figure 6)."""
+    """Note the constraints that a text satisfies, by the extended trie (section 4.2, figure 6)."""
     if slot < 0:
         return
     find_present(index, state, slot, several)
@@ -201,10 +201,10 @@ def find_text(
 def find_from_start(
     index: Index, state: State, slot: int, text: Array, several: bool
 ) -> tuple[int, int]:
-    """Follow a text from its first byte: all operators but the ordered ones; then its place.
+    """Follow a text from its first byte: notes all but the ordered operators; returns its place.
 
-    Where the text leaves the trie, the rows below and above it are read off the last node: that is
-    the backtracking to the closest complete matches.
+    Where the text leaves the trie, the last node tells the rows below and above it: this is the
+    paper's backtracking to the closest complete matches.
     """
     nodes, starts = index.nodes, index.starts
     place, exact = index.slots[slot, BEGIN], index.slots[slot, EMPTY]
@@ -234,7 +234,7 @@ def find_from_start(
 
 @kernel
 def find_from_middle(index: Index, state: State, slot: int, text: Array, several: bool) -> None:
-    """Follow the rest of a text: only `contains` and `suffix`."""
+    """Follow the rest of a text: notes only `contains` and `suffix`."""
     nodes, starts = index.nodes, index.starts
     node, position = index.slots[slot, ROOT], 0
     while node >= 0:
@@ -255,8 +255,8 @@ def find_from_middle(index: Index, state: State, slot: int, text: Array, several
 
 
 @kernel
-def find_constraints(index: Index, state: State, values: Values, number: int) -> None:
-    """The constraints that one value satisfies; those of lists only if no other value has yet."""
+def find_constraints(index: Index, state: State, values: EventValues, number: int) -> None:
+    """Note the constraints that one value satisfies; in a list, only those not noted before."""
     entry = values.entries[number]
     slots, type_, several = index.slots_of[entry[ATTRIBUTE]], entry[TYPE], entry[SEVERAL] != 0
     high, low = values.numbers[number], entry[LOW]
@@ -274,7 +274,7 @@ def find_constraints(index: Index, state: State, values: Values, number: int) ->
 
 @kernel
 def count_filters(network: Network, state: State, first_run: int) -> bool:
-    """Count the runs found down their filters; whether no interface is left (figure 4)."""
+    """Count the runs found against their filters; returns whether no interface is left (fig. 4)."""
     begin, filters, owner = network.begin, network.filters, network.owner
     counters, ignored, progress = state.counters, state.ignored, state.progress
     interfaces = state.matched.size
@@ -297,9 +297,10 @@ def count_filters(network: Network, state: State, first_run: int) -> bool:
 
 @kernel
 def exclude_interfaces(selectivity: Selectivity, state: State) -> bool:
-    """Ignore interfaces that need an attribute the event has not; whether none is left (fig. 7).
+    """Ignore interfaces that need an attribute the event lacks; returns whether none is left.
 
-    They are counted once, after the last round: a round costs less than counting does.
+    This is figure 7. It counts the ignored interfaces once, after the last round, because counting
+    costs more than a round.
     """
     ignored, progress = state.ignored, state.progress
     for round_ in range(selectivity.attributes.size):
@@ -332,12 +333,12 @@ def match_event(
     network: Network,
     selectivity: Selectivity,
     state: State,
-    values: Values,
+    values: EventValues,
     others: Array,
 ) -> None:
-    """The interfaces that an event satisfies, into `state.matched` (figure 7).
+    """Write the interfaces that an event satisfies to `state.matched` (figure 7).
 
-    Others are constraints that the index does not hold and that are known to be satisfied.
+    `others` are constraints outside the index that the event is known to satisfy.
     """
     progress = state.progress
     progress[EPOCH] += 1
@@ -361,7 +362,7 @@ def match_event(
 
 @kernel
 def reset(network: Network, state: State) -> None:
-    """Make counters and ignored as new: by what was touched if that is little, else by copying."""
+    """Reset `counters` and `ignored`: entry by entry if few were touched, else by copying."""
     begin, runs, found = network.begin, state.progress[FOUND], state.found
     touched = runs
     for run in range(runs):
@@ -385,7 +386,7 @@ def reset(network: Network, state: State) -> None:
 
 @kernel
 def number_constraints(slots: Array, starts: Array) -> int:
-    """Number the constraints: `starts` holds how many are at each row and becomes their numbers."""
+    """Number the constraints: `starts` holds how many each row has and receives their numbers."""
     running = 0
     for slot in range(slots.shape[0]):
         for operator in range(starts.shape[1]):
@@ -398,7 +399,7 @@ def number_constraints(slots: Array, starts: Array) -> int:
 
 @kernel
 def count_nodes(slots: Array, offsets: Array, text: Array) -> int:
-    """How many nodes the tries of sorted texts have: the bytes not shared with the text before."""
+    """How many nodes the tries of sorted texts have: bytes not shared with the text before."""
     nodes = 0
     for slot in range(slots.shape[0]):
         for row in range(slots[slot, BEGIN], slots[slot, END]):
@@ -417,9 +418,9 @@ def count_nodes(slots: Array, offsets: Array, text: Array) -> int:
 def build_tries(
     slots: Array, offsets: Array, text: Array, starts: Array, nodes: Array, depth: int
 ) -> None:
-    """Fill the tries of all slots from their sorted texts, the middle one at every root.
+    """Fill the tries of all slots from their sorted texts, with the middle one at every root.
 
-    `depth` bounds the length of a text.
+    `depth` is the length of the longest text.
     """
     stack = np.empty((min(nodes.shape[0], 20 * depth) + 3, 5), np.int64)
     used = 0
@@ -472,19 +473,19 @@ def build_tries(
 
 @kernel
 def push(slot: Array, begin: int, end: int, skip: int, parent: int, side: int) -> None:
-    """Note rows for a node yet to be made, the bytes they share, and where it hangs."""
+    """Push the rows of a node yet to be made, the bytes they share, and the node's parent."""
     slot[0], slot[1], slot[2], slot[3], slot[4] = begin, end, skip, parent, side
 
 
 @kernel
 def pop(slot: Array) -> tuple[int, int, int, int, int]:
-    """What `push` has noted."""
+    """Pop what `push` has written."""
     return slot[0], slot[1], slot[2], slot[3], slot[4]
 
 
 @kernel
 def count_links(constraints: Array, ends: Array, begin: Array, sizes: Array) -> None:
-    """How many filters each constraint has, into begin[constraint + 1], and each filter's size.
+    """Write how many filters each constraint has to begin[constraint + 1], and filters' sizes.
 
     `constraints` lists those of each filter, which end at `ends`. A filter may name one twice.
     """
@@ -519,11 +520,11 @@ def link_filters(constraints: Array, ends: Array, begin: Array, filters: Array) 
 def find_determinants(
     constraints: Array, ends: Array, owner: Array, attributes: Array, chosen: Array, out: Array
 ) -> None:
-    """The determinants of each interface: attributes that all of its filters need (section 4.3).
+    """Find determinants: attributes that all filters of an interface need (section 4.3).
 
-    `attributes` has each constraint's, -1 where it holds without. Where chosen[attribute] is -1,
-    the interfaces that it is a determinant of are counted in out[0, attribute]; where it is a row,
-    their bits are set in that row of `out`; where it is -2, neither.
+    `attributes` gives the attribute of each constraint, or -1 if the constraint can hold without
+    it. If chosen[attribute] is -1, out[0, attribute] counts the interfaces that it is a determinant
+    of; if it is a row, their bits are set in that row of `out`; if it is -2, nothing is written.
     """
     times = np.zeros(chosen.size, np.int64)
     last = np.full(chosen.size, -1, np.int64)

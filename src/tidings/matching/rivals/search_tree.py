@@ -1,23 +1,24 @@
-"""The parallel search tree of Gryphon (paper S, section II; there from its references 5 and 11).
+"""The parallel search tree of Gryphon (paper S, section II), as a matcher.
 
-Attributes have an order, the most constrained first (fewest `*` near the root, as Gryphon advises),
-and filters are paths: an edge is labelled with all that a filter asks of one attribute, the next of
-its attributes in that order, and filters that begin alike share the beginning. The node at the end
-of a path holds the subscriptions whose filter it is. An event goes down every edge whose label
-holds, side by side, and satisfies what it finds.
+Paper S has it from its references 5 and 11. Attributes have an order, the most constrained first
+(fewest `*` near the root, as Gryphon advises). A filter is a path through the tree: each edge is
+labelled with all constraints of the filter on one attribute, in the order of attributes, and
+filters that begin alike share the beginning. The node at the end of a path holds the subscriptions
+with that filter. An event follows every edge whose label holds, in parallel, and matches the
+subscriptions of all nodes that it reaches.
 
 - A level whose only edge is `*` ("don't care") is left out, Gryphon's known optimisation: an edge
   names its attribute, and edges of several attributes may leave one node. So the depth of a path is
   the number of attributes that its filter constrains, and no `*` is stored.
-- A label that is one equality is found by hash; of the others each is tested at most once an event,
-  however many edges bear it.
-- The order is fixed from the subscriptions given at the start. An attribute that comes later goes
-  to its end, so that no path ever moves; one that nobody asks about any more leaves it.
-- Every edge leads to a node of its own, so a walk visits a node once at most.
+- A label that is a single equality is found by hash. Each other label is tested at most once per
+  event, however many edges carry it.
+- The subscriptions given at the start fix the order. An attribute that comes later goes to the end,
+  so no path ever moves; an attribute that no subscription mentions any more leaves the order.
+- Every edge leads to a node of its own, so a walk visits each node at most once.
 
-A predicate past the bound of the normal form has no filters; it is kept beside the tree and asked
-itself. Link matching (paper S, section IV) will annotate the nodes: `nodes` gives them bottom-up,
-`path` those that a filter goes through, and `Walk.follow` goes down from any of them.
+A predicate without a normal form has no filters; it is kept beside the tree and evaluated directly.
+Link matching (paper S, section IV) will annotate the nodes: `nodes` gives them bottom-up, `path`
+those on a filter's path, and `Walk.follow` goes down from any of them.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from tidings.matching.contract import (
     unknown,
 )
 
-Key = Scalar | tuple[str, Scalar]  # what an equality edge is found by
+Key = Scalar | tuple[str, Scalar]  # by which an equality edge is found
 
 
-class Attribute:
+class OrderedAttribute:
     """An attribute and its place in the order."""
 
     __slots__ = ("__weakref__", "name", "rank")
@@ -63,7 +64,7 @@ class Attribute:
 
 
 class Label:
-    """What some filter asks of one attribute, other than to equal one value."""
+    """The constraints of a filter on one attribute, unless they are a single equality."""
 
     __slots__ = ("__weakref__", "constraints", "holds")
 
@@ -83,13 +84,13 @@ class Edges:
 
 
 class Node:
-    """A beginning that filters share: those that end here, and how the others go on."""
+    """A beginning that filters share: the subscriptions of filters that end here, and the edges."""
 
     __slots__ = ("edges", "leaves")
 
     def __init__(self) -> None:
-        self.edges: dict[Attribute, Edges] = {}
-        self.leaves: dict[Id, None] = {}  # a set in the order of arrival
+        self.edges: dict[OrderedAttribute, Edges] = {}
+        self.leaves: dict[Id, None] = {}  # a set, in insertion order
 
     def children(self) -> Iterator[Node]:
         """The nodes one edge below."""
@@ -99,17 +100,17 @@ class Node:
 
 
 class Walk:
-    """One event on its way down: the values it was asked for, and what each label said to them."""
+    """One event on its way down the tree, with the values read and the labels tested so far."""
 
     __slots__ = ("event", "said", "values")
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self.event = event
-        self.values: dict[Attribute, tuple[list[Scalar], tuple[Key, ...]]] = {}
+        self.values: dict[OrderedAttribute, tuple[list[Scalar], tuple[Key, ...]]] = {}
         self.said: dict[Label, bool] = {}
 
     def follow(self, node: Node, into: list[Node]) -> None:
-        """Append the nodes below one to which the event goes on."""
+        """Append to `into` the children of a node that the event reaches."""
         said = self.said
         for attribute, edges in node.edges.items():
             known = self.values.get(attribute)
@@ -129,7 +130,7 @@ class Walk:
                     into.append(child)
 
     def ask(self, name: str) -> tuple[list[Scalar], tuple[Key, ...]]:
-        """The values of an attribute, and what the equality edges they satisfy are found by."""
+        """The values of an attribute, and the keys of the equality edges that they satisfy."""
         if not name:  # a test of the whole event
             return [], ()
         value: Any = self.event.get(name)
@@ -164,8 +165,8 @@ class SearchTree:
         self.subscriptions: dict[Id, Predicate] = {}
         self.beside: dict[Id, Predicate] = {}  # those without a normal form
         self.root = Node()
-        # Both hold what some edge refers to, and forget it with the last.
-        self.attributes: WeakValueDictionary[str, Attribute] = WeakValueDictionary()
+        # Both hold only what some edge refers to.
+        self.attributes: WeakValueDictionary[str, OrderedAttribute] = WeakValueDictionary()
         self.labels: WeakValueDictionary[tuple[Constraint, ...], Label] = WeakValueDictionary()
         self.ranks = count()
         given = list(subscriptions)
@@ -213,9 +214,9 @@ class SearchTree:
         return match_rows(self.match, self.subscriptions, batch, json)
 
     def stats(self) -> Stats:
-        """The sizes; the bytes are those of the tree and of what stands beside it.
+        """The sizes; `bytes` counts the tree and the predicates beside it.
 
-        The predicates by which a subscription is found again to be removed are not the index.
+        The predicates kept only to find a subscription again when it is removed are not counted.
         """
         beside = list(self.beside.values())
         index = bytes_of(self.root, self.attributes, self.labels, beside)
@@ -240,7 +241,7 @@ class SearchTree:
         return path
 
     def _grow(self, filter: Filter) -> Node:
-        """The node at the end of a filter's path, which is made as far as it is not there."""
+        """The node at the end of a filter's path; makes the nodes that are missing."""
         node = self.root
         kept = self._order((filter,))
         for name, same in self._steps(filter):
@@ -265,7 +266,7 @@ class SearchTree:
         return node
 
     def _cut(self, filter: Filter, id: Id) -> None:
-        """Take a leaf from the end of a filter's path, and the nodes that are empty then."""
+        """Remove a leaf from the end of a filter's path, and the nodes that are then empty."""
         path = self.path(filter)
         del path[-1].leaves[id]
         steps = self._steps(filter)
@@ -282,11 +283,12 @@ class SearchTree:
             if not edges.equal and not edges.tested:
                 del path[-1].edges[attribute]
 
-    def _order(self, filters: Iterable[Filter]) -> list[Attribute]:
+    def _order(self, filters: Iterable[Filter]) -> list[OrderedAttribute]:
         """Put the new attributes of filters at the end of the order.
 
-        Among themselves by how many filters constrain them, most first, and then by how many by an
-        equality, which is found by hash. Tests of the whole event, which cost most, come last.
+        Among themselves they are sorted by how many filters constrain them, most first, then by how
+        many do so by an equality, which is found by hash. Tests of the whole event cost most and
+        come last.
         """
         constrained: Counter[str] = Counter()
         equalities: Counter[str] = Counter()
@@ -296,12 +298,12 @@ class SearchTree:
                     constrained[name] += 1
                     equalities[name] += _key(tuple(same)) is not None
         ordered = sorted(constrained, key=lambda n: (not n, -constrained[n], -equalities[n], n))
-        recent = [Attribute(name, next(self.ranks)) for name in ordered]
-        self.attributes.update((attribute.name, attribute) for attribute in recent)
-        return recent
+        new = [OrderedAttribute(name, next(self.ranks)) for name in ordered]
+        self.attributes.update((attribute.name, attribute) for attribute in new)
+        return new
 
     def _steps(self, filter: Filter) -> list[tuple[str, tuple[Constraint, ...]]]:
-        """A filter as what it asks of each of its attributes, in their order."""
+        """The constraints of a filter by attribute, in the order of attributes."""
         if len(filter) == 1:
             return [(filter[0].name, tuple(filter))]
         attributes = self.attributes
@@ -317,7 +319,7 @@ class SearchTree:
         )
 
     def __str__(self) -> str:
-        """The tree as text: an edge a line, below it how it goes on, after it what ends there."""
+        """The tree as text: one edge a line, edges below it indented, subscriptions after it."""
         lines = [f"always{_ends(self.root)}"] if self.root.leaves else []
         lines.extend(_lines(self.root, ""))
         lines.extend(f"beside the tree, {p}: {id!r}" for id, p in self.beside.items())
@@ -325,7 +327,7 @@ class SearchTree:
 
 
 def _filters(predicate: Predicate) -> tuple[Filter, ...]:
-    """The filters of a predicate; none where it has no normal form."""
+    """The filters of a predicate; none if it has no normal form."""
     try:
         return predicate.filters
     except NormalFormError:
@@ -333,10 +335,10 @@ def _filters(predicate: Predicate) -> tuple[Filter, ...]:
 
 
 def _key(constraints: tuple[Constraint, ...]) -> Key | None:
-    """What the edge of one equality is found by; None for any other label.
+    """The key of an edge whose label is a single equality; None for any other label.
 
-    Python has 1 == 1.0 == True. The first two are one number here as well, so the key of a number
-    is itself; where the type narrows what is equal, it is part of the key.
+    In Python 1 == 1.0 == True. The first two are one number in the language too, so a number is its
+    own key; if the constraint narrows the type, the type is part of the key.
     """
     (_, operator, kind, negated, operand), *others = constraints
     if others or negated or operator != "=":
@@ -345,7 +347,7 @@ def _key(constraints: tuple[Constraint, ...]) -> Key | None:
 
 
 def _keys_of(value: Scalar) -> tuple[Key, ...]:
-    """What the edges of the equalities that a value satisfies are found by."""
+    """The keys of the equalities that a value satisfies."""
     match value:
         case bool():
             return (("bool", value),)
@@ -360,7 +362,7 @@ def _keys_of(value: Scalar) -> tuple[Key, ...]:
 def _test(
     constraints: tuple[Constraint, ...],
 ) -> Callable[[list[Scalar], Mapping[str, Any]], bool]:
-    """Whether the values of an attribute satisfy all constraints; some ask the whole event."""
+    """A test of all constraints on the values of an attribute; some read the whole event."""
     if len(constraints) > 1:
         parts = [_test((constraint,)) for constraint in constraints]
         return lambda values, event: all(part(values, event) for part in parts)
@@ -380,7 +382,7 @@ def _test(
 
 
 def _lines(node: Node, indent: str) -> Iterator[str]:
-    """The text of what is below a node."""
+    """The lines of text for the tree below a node."""
     for attribute, edges in node.edges.items():
         children = [(_equality(attribute.name, key), child) for key, child in edges.equal.items()]
         children += [

@@ -1,1 +1,1 @@
-"""One file a workload, and what they share: drawing by row number, and words."""
+"""The workloads, one module each, and what they share: random draws and made-up words."""

@@ -1,7 +1,7 @@
-"""How workloads draw: every row from the seed and its own number, whatever rows are asked for.
+"""Random draws for workloads: each row depends only on the seed and the row's number.
 
-What is drawn with NumPy is drawn in whole blocks, each from a generator of its own, then cut to the
-rows wanted; `hashed` reaches single rows. Nothing here has state.
+With NumPy, workloads draw whole blocks, each from its own generator, and cut them to the rows they
+need; `hashed` draws single rows. Nothing here has state.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BLOCK: Final = 4_096  # rows drawn together
 
 Subscription = tuple[int, Predicate]
 Record = dict[str, Any]
-Interval = tuple[int, int]  # low included, high not
+Interval = tuple[int, int]  # low inclusive, high exclusive
 Shares = tuple[tuple[str, float], ...]
 
 
@@ -37,7 +37,7 @@ def row_range(start: int, stop: int) -> range:
 
 
 def blocks(start: int, stop: int, size: int = BLOCK) -> Iterator[tuple[int, int, int]]:
-    """The blocks that rows lie in, and of each the part asked for."""
+    """The blocks that hold these rows: number, first row and end within the block."""
     rows = row_range(start, stop)
     for block in range(rows.start // size, -(-rows.stop // size)):
         begin = block * size
@@ -45,7 +45,7 @@ def blocks(start: int, stop: int, size: int = BLOCK) -> Iterator[tuple[int, int,
 
 
 def hashed(seed: int, stream: str, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A random number for each row, without drawing those before it (splitmix64)."""
+    """A random number for each row, without drawing the rows before it (splitmix64)."""
     key = np.random.SeedSequence((seed, crc32(stream.encode()))).generate_state(1, np.uint64)
     mixed = key + rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -54,12 +54,12 @@ def hashed(seed: int, stream: str, rows: NDArray[np.int64]) -> NDArray[np.uint64
 
 
 def distinct(source: np.random.Generator, count: int, columns: int) -> NDArray[np.int64]:
-    """A block of rows of different numbers below `count`, all equally likely."""
+    """A block of rows, each of `columns` distinct numbers below `count`, all equally likely."""
     return np.asarray(np.argsort(source.random((BLOCK, count)), axis=1)[:, :columns])
 
 
 def bounds_of(shares: Shares) -> NDArray[np.float64]:
-    """Where in [0, 1) each share but the first begins."""
+    """Where in [0, 1) each share except the first begins."""
     return np.cumsum([share for _, share in shares])[:-1]
 
 
@@ -72,18 +72,18 @@ def check_shares(name: str, shares: Shares, known: frozenset[str]) -> None:
 
 
 def offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where runs of these lengths begin, and the last one ends."""
+    """Where consecutive runs of these lengths begin, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
 def ranks(texts: Sequence[str]) -> NDArray[np.int64]:
-    """The place of each text in their order; equal texts share one."""
+    """The rank of each text in sorted order; equal texts share one."""
     places = {text: place for place, text in enumerate(sorted(set(texts)))}
     return np.array([places[text] for text in texts])
 
 
 def describe(workload: Any) -> str:
-    """The class's sentence, then a parameter a line."""
+    """The first line of the class's docstring, then one parameter a line."""
     sentence = str(type(workload).__doc__).partition("\n")[0]
     lines = (f"  {f.name}: {getattr(workload, f.name)!r}" for f in fields(workload))
     return "\n".join([f"{type(workload).__name__}: {sentence}", *lines])

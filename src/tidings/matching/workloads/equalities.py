@@ -28,8 +28,9 @@ from tidings.matching.workloads.draws import (
 class EqualitiesWorkload:
     """event-ruler's own template for measuring memory: two attributes equal 20 random characters.
 
-    An event holds both values of one of the first `population` subscriptions in `matching` of all
-    cases, those of two different ones in `crossing`, and else values that nobody asked for.
+    A share `matching` of the events holds both values of one of the first `population`
+    subscriptions; a share `crossing` holds the values of two different ones; the others hold values
+    that no subscription mentions.
     """
 
     population: int = 1_000_000
@@ -70,7 +71,7 @@ class EqualitiesWorkload:
         return describe(self)
 
     def _values(self, start: int, stop: int) -> tuple[list[int], list[str], list[str]]:
-        """Of each event which first attribute it has, and the two values."""
+        """For each event, which first attribute it has, and its two values."""
         kinds: list[int] = []
         ones: list[str] = []
         others: list[str] = []
@@ -80,7 +81,7 @@ class EqualitiesWorkload:
             left = source.integers(0, self.population, BLOCK)
             right = source.integers(0, self.population, BLOCK)
             strange = chance >= self.matching + self.crossing
-            left[strange] += self.population  # rows past the population: nobody asked
+            left[strange] += self.population  # rows beyond the population, which match nothing
             right[strange] += self.population
             right = np.where(chance < self.matching, left, right)
             kinds += self._kinds(left[first:last])
@@ -88,7 +89,7 @@ class EqualitiesWorkload:
             others += self._texts(right[first:last], 1)
         return kinds, ones, others
 
-    # Both values of a subscription are a hash of its row, so that an event can ask for any row's.
+    # Both values of a subscription are hashes of its row, so an event can use those of any row.
 
     def _kinds(self, rows: NDArray[np.int64]) -> list[int]:
         kinds = hashed(self.seed, "equalities names", rows) % np.uint64(len(_RULER_NAMES))

@@ -1,4 +1,4 @@
-"""The workload of paper F, section 5.1: filters and messages of words and small integers."""
+"""The workload of paper F, section 5.1: filters and events of words and small integers."""
 
 from __future__ import annotations
 
@@ -38,19 +38,21 @@ THOUSAND_NAMES: Final = Names(count=1_000, exponent=1.0)
 class ForwardingWorkload:
     """Paper F, section 5.1: every parameter of its Table 1, with its values and distributions.
 
-    A row of subscriptions is an interface, its predicate the disjunction of its filters, sorted but
-    not reduced; by default it has one filter, the paper's centralized router, and is a subscription
-    of its own. `interfaces` and `messages` say where the rows end if the caller does not.
+    A row of subscriptions is an interface. Its predicate is the disjunction of its filters, sorted
+    but not reduced. By default it has one filter, as in the paper's centralized router, so it is a
+    single subscription. `interfaces` and `messages` (the paper's word for events) say where the
+    rows end if the caller does not.
 
-    Names in a message are distinct: it is a set of attributes. Names in a filter are drawn one by
-    one, as the table has it, and may repeat (`price > 10 and price < 20`); of constraints that then
-    imply each other one stays, so that filters are a little shorter than drawn. With `type_by` name
-    a name has one type in all messages and filters, and types are dealt out so that names drawn are
-    of type string in `strings` of all cases; with draw each occurrence has its own.
+    The names in an event are distinct, because an event is a set of attributes. The names in a
+    filter are drawn one by one, as in the paper's table, and may repeat (`price > 10 and
+    price < 20`); of constraints that imply each other only one stays, so filters are a little
+    shorter than drawn. With `type_by` name, a name has one type in all events and filters, and
+    types are assigned so that a share `strings` of the drawn names is of type string; with draw,
+    each occurrence has its own type.
     """
 
     messages: int = 100  # M
-    attributes: Interval = (1, 19)  # a_l, a_h: attributes of a message, uniform
+    attributes: Interval = (1, 19)  # a_l, a_h: attributes of an event, uniform
     interfaces: int = 1_000_000  # I
     filters: Interval = (1, 2)  # f_l, f_h: filters of an interface, uniform
     constraints: Interval = (1, 10)  # c_l, c_h: constraints of a filter, uniform
@@ -77,7 +79,7 @@ class ForwardingWorkload:
             if low >= high or (low < 1 and name != "integers"):
                 raise ValueError(f"{name}: expected 1 <= low < high, found {(low, high)}")
         if self.attributes[1] - 1 > self.attribute_names.count:
-            raise ValueError("attributes: more than there are names")
+            raise ValueError("attributes: expected at most as many as attribute_names has")
         check_shares("string_operators", self.string_operators, _ON_WORDS)
         check_shares("int_operators", self.int_operators, _ON_INTEGERS)
         if self.type_by not in ("name", "draw"):
@@ -104,7 +106,7 @@ class ForwardingWorkload:
 
     def event_table(self, start: int = 0, stop: int | None = None) -> pa.Table:
         if self.type_by != "name":
-            raise ValueError("type_by draw: an attribute has no one type, so there are no columns")
+            raise ValueError("type_by draw: attributes have several types, so there are no columns")
         stop = self.messages if stop is None else stop
         parts: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.int64),) * 3]
         row = 0
@@ -140,7 +142,7 @@ class ForwardingWorkload:
     def _values(
         self, source: np.random.Generator, names: NDArray[np.int64]
     ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """For each name whether its value is a string, and the number of that value."""
+        """For each name, whether its value is a string, and the number of that value."""
         by_draw = source.random(names.shape) < self.strings
         words = source.integers(0, self.words, names.shape)
         integers = source.integers(0, self.integers[1] - self.integers[0], names.shape)
@@ -148,7 +150,7 @@ class ForwardingWorkload:
         return is_string, np.where(is_string, words, self.words + integers)
 
     def _messages(self, block: int) -> tuple[NDArray[Any], ...]:
-        """A block of messages: how many attributes each has, their names and values by number."""
+        """A block of events: how many attributes each has, and their names and values by number."""
         source = generator(self.seed, "forwarding events", block)
         counts = source.integers(*self.attributes, BLOCK)
         names = self.attribute_names.draw_distinct(source, BLOCK, self.attributes[1] - 1)
@@ -212,7 +214,7 @@ _ON_WORDS: Final = _ON_INTEGERS | {"prefix", "suffix", "contains", "i=", "iconta
 
 
 class _ForwardingLists(NamedTuple):
-    """What the numbers that `ForwardingWorkload` draws stand for, and how those things sort."""
+    """What the numbers that `ForwardingWorkload` draws stand for, and their sort order."""
 
     names: NDArray[Any]
     name_rank: NDArray[np.int64]
@@ -241,9 +243,9 @@ def _forwarding_lists(workload: ForwardingWorkload) -> _ForwardingLists:
 
 
 def _dealt(count: int, share: float) -> NDArray[np.bool_]:
-    """Which of so many names by rank are strings, such that this share of names drawn are.
+    """Which of `count` names, by rank, are strings, so that this share of drawn names is.
 
-    Each goes to the side that is further behind, so the frequent names do not tip the share.
+    Each name goes to the side that is further behind, so frequent names do not tip the share.
     """
     dealt = np.zeros(count, np.bool_)
     strings = total = 0.0

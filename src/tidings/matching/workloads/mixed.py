@@ -20,12 +20,12 @@ from tidings.matching.workloads.vocabulary import vocabulary
 
 @dataclass(frozen=True)
 class MixedWorkload:
-    """A bit of everything the language has, for agreement rather than for speed.
+    """A bit of everything in the language, to test agreement rather than speed.
 
-    Predicates of one to three filters with negations, lists, all types, typed and untyped bounds,
-    operators that ignore case and patterns. Events with attributes missing or null, lists, records
-    and lists of records, and attributes of two types, spelled both ways: `origin.code` is an
-    integer as a key of its own and text within a record `origin`.
+    Predicates have one to three filters with negations, lists, all types, typed and untyped bounds,
+    operators that ignore case, and patterns. Events have missing and null attributes, lists,
+    records and lists of records, and attributes of two types, spelled both ways: `origin.code` is
+    an integer as a key of its own and text within a record `origin`.
     """
 
     filters: Interval = (1, 4)
@@ -39,7 +39,7 @@ class MixedWorkload:
         for row in row_range(start, stop):
             source = Random(f"{self.seed} mixed subscription {row}")
             filters: list[Filter] = []
-            while not filters:  # an impossible filter comes up now and then
+            while not filters:  # now and then a drawn filter is impossible
                 drawn = (self._filter(source) for _ in range(source.randrange(*self.filters)))
                 filters = [filter for filter in drawn if filter is not None]
             yield row, Predicate.of(absorb(filters, thorough=False))
@@ -68,7 +68,7 @@ class MixedWorkload:
         event: Record = {}
         for name, make in _MIXED_VALUES.items():
             draw = source.random()
-            value = make(source)  # also where it is not used, so that one switch moves nothing else
+            value = make(source)  # drawn even if unused, so one choice shifts no others
             if draw >= self.absent + self.null:
                 event[name] = value
             elif draw >= self.absent:
@@ -84,7 +84,7 @@ _TAGS: Final = vocabulary("words", 40)
 _PLACES: Final = ("web-1", "web-2", "web-10", "db-1", "WEB-1", "cache_1", "cache%2", "back\\slash")
 _SYSTEMS: Final = ("linux", "Linux", "bsd", "")
 _PORTS: Final = (22, 80, 443, 8080, 65535)
-_EXACT: Final = 2**53  # from here on not every integer is a double
+_EXACT: Final = 2**53  # above, not every integer is a double
 
 
 def _message(source: Random) -> str:
@@ -158,7 +158,7 @@ _MIXED_SCHEMA: Final = pa.schema(
     }
 )
 
-# Attributes by what may be asked of them, and what texts and numbers to ask for.
+# Attributes by the operators they take, and the texts and numbers to compare them with.
 _MIXED_TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "kind": _KINDS,
     "message": (*_TAGS, *_KINDS),
@@ -168,7 +168,7 @@ _MIXED_TEXTS: Final[dict[str, tuple[str, ...]]] = {
     "host.rack.unit": ("a", "b", "d"),
     "alarms.name": _KINDS,
     "origin.code": (*_PLACES, "7"),
-    "severity": ("7",),  # never text: such a constraint fails, or holds where it is negated
+    "severity": ("7",),  # never text: such a constraint fails, or holds if it is negated
 }
 _MIXED_NUMBERS: Final[dict[str, Callable[[Random], int | float]]] = {
     "severity": _number,
@@ -191,7 +191,7 @@ _MIXED_NUMBER_OPERATORS: Final = ("=", "=", "!=", "<", "<=", ">", ">=", "between
 
 
 def _mixed_constraint(source: Random) -> Constraint:
-    """A constraint as it might be written, neither negated nor simplified."""
+    """A constraint as a user might write it, neither negated nor simplified."""
     draw = source.random()
     if draw < 0.08:
         kind = source.choice(("any", "any", "number", "int", "real", "string", "bool"))
@@ -233,7 +233,7 @@ def _mixed_text(source: Random, texts: tuple[str, ...], operator: str) -> Operan
 
 
 def _shaped(operator: str, values: list[Any]) -> Operand:
-    """The operand that an operator takes, of some values of one type."""
+    """The operand for an operator, made from values of one type."""
     if operator in ("in", "iin"):
         return tuple(sorted(set(values)))
     if operator == "between":

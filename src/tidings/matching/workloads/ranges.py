@@ -1,4 +1,4 @@
-"""The workload of the literature on ranges: boxes in a space of real attributes."""
+"""The range workload of the literature: boxes in a space of real attributes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidings.matching.workloads.draws import (
 class RangesWorkload:
     """Ranges of one width on different real attributes, uniform in [0, 1); events carry them all.
 
-    An event satisfies a subscription with the chance `width ** ranges`: ten of a million by
+    An event satisfies a subscription with probability `width ** ranges`: ten of a million by
     default, a thousand in `dense`.
     """
 

@@ -1,8 +1,8 @@
-"""Made-up words, and names drawn by rank: what workloads are written in.
+"""Made-up words for workloads, and attribute names drawn by Zipf's law.
 
-Words are built of syllables and of each other (`port`, `porter`, `airport`), so that they share
-prefixes, suffixes and inner parts as those of a dictionary do, and some are whole within others.
-The lists are fixed: they depend on no seed, and a longer list begins with the shorter ones.
+Words are built from syllables and from each other (`port`, `porter`, `airport`), so they share
+prefixes, suffixes and inner parts like those of a dictionary, and some contain others. The lists
+are fixed: they depend on no seed, and a longer list begins with the shorter ones.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STEMS: Final = 300  # at the start; a long list has more
 
 @lru_cache(maxsize=16)
 def vocabulary(kind: str, count: int) -> tuple[str, ...]:
-    """The first words of the list of a kind: lower case, 3 to 12 letters, no word of the language.
+    """The first words of the list of a kind: lower case, 3 to 12 letters, no keywords or types.
 
     >>> vocabulary("words", 5) == vocabulary("words", 1000)[:5]
     True
@@ -82,9 +82,9 @@ def _pick(source: Random, options: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Names:
-    """Attribute names by Zipf's law: the chance of a name falls with a power of its rank.
+    """Attribute names by Zipf's law: the probability of a name falls with a power of its rank.
 
-    Names number `first` and on of one list; sets whose numbers overlap share names.
+    They are the names from number `first` on of one list; sets whose numbers overlap share names.
     """
 
     count: int = 1_000
@@ -97,7 +97,7 @@ class Names:
         return self.first + self.count
 
     def weights(self) -> NDArray[np.float64]:
-        """The chance of each name, by rank."""
+        """The probability of each name, by rank."""
         weights = np.arange(1, self.count + 1, dtype=np.float64) ** -self.exponent
         return np.asarray(weights / weights.sum())
 
@@ -110,9 +110,9 @@ class Names:
     def draw_distinct(
         self, source: np.random.Generator, rows: int, columns: int
     ) -> NDArray[np.int64]:
-        """Rows of numbers without repetition: each is drawn until it differs from those before."""
+        """Rows of distinct numbers: each is drawn again until it differs from those before it."""
         weights = self.weights()
-        if weights[columns:].sum() < 0.05:  # drawing again would take long; by exponential clocks
+        if weights[columns:].sum() < 0.05:  # redrawing would take long, so use exponential clocks
             clocks = source.standard_exponential((rows, self.count)) / weights
             return np.asarray(np.argsort(clocks, axis=1)[:, :columns] + self.first)
         names = self.draw(source, (rows, columns))
@@ -121,14 +121,14 @@ class Names:
             again = _repeated(names[pending])
             pending, again = pending[again.any(axis=1)], again[again.any(axis=1)]
             redrawn = names[pending]
-            # What was refused equals a value before it that stays, so all may be drawn at once.
+            # A repeated number equals one before it that stays, so all can be redrawn at once.
             redrawn[again] = self.draw(source, int(again.sum()))
             names[pending] = redrawn
         return names
 
 
 def _repeated(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """For each element whether one before it in its row equals it."""
+    """For each element, whether an earlier one in its row equals it."""
     order = np.argsort(rows, axis=1, kind="stable")
     ordered = np.take_along_axis(rows, order, axis=1)
     repeated = np.zeros(rows.shape, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""A workload of nothing but parts of words: what no index by equality helps with."""
+"""A workload of prefixes, suffixes and substrings, which no index by equality serves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tidings.matching.workloads.vocabulary import vocabulary
 
 @dataclass(frozen=True)
 class WildcardsWorkload:
-    """Parts of words looked for in attributes that hold words: from either end, or anywhere.
+    """Parts of words to be found in attributes that hold words: at either end, or anywhere.
 
     The parts are cut from words of the same list that events draw from. A small share are patterns
     with wildcards inside.
@@ -120,7 +120,7 @@ def _cut_inside(word: str, letters: int, place: float) -> str:
 
 
 def _cut_pattern(word: str, letters: int, place: float) -> str:
-    """A pattern that the word fits, with a wildcard inside: one of three shapes."""
+    """A pattern with a wildcard inside that the word fits, in one of three shapes."""
     shape = int(place * 3)
     end = word[-max(letters // 2, 1) :]
     if shape == 0:
@@ -131,7 +131,7 @@ def _cut_pattern(word: str, letters: int, place: float) -> str:
     return f"{word[:middle]}_{word[middle + 1 :]}"
 
 
-# How each operator's operand comes from a word, a number of letters and a chance.
+# How to make each operator's operand from a word, a number of letters and a random number.
 _CUTS: Final[dict[str, Callable[[str, int, float], str]]] = {
     "prefix": lambda word, letters, _: word[:letters],
     "suffix": lambda word, letters, _: word[-letters:],
