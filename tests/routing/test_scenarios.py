@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.places import ROOT
-from tests.routing.scenario import COMMANDS, ScenarioError, links_drawn, play
+from tests.routing.notation import links_drawn
+from tests.routing.scenario import COMMANDS, ScenarioError, play
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 
