@@ -61,17 +61,17 @@ _TABLE: Final = (
         "F2",
         "routing protocol: receiver advertisements, sender requests, update replies",
         _tests(
-            "routing/test_protocols",
-            "test_a_pruned_advertisement_hides_no_receiver",
+            "routing/source_trees/test_content",
             "test_after_a_pull_tables_have_forgotten_what_is_no_longer_wanted",
-        ),
+        )
+        + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says"),
     ),
     Part(
         "F3",
         "CBF(m, B, T): broadcast output and matching interfaces",
         _tests("matching/test_forwarding", "test_forwarding_equals_the_slow_twin")
         + _tests(
-            "routing/test_protocols",
+            "routing/source_trees/test_content",
             "test_forwarding_is_the_broadcast_tree_among_matching_interfaces",
         ),
     ),
@@ -117,14 +117,14 @@ _TABLE: Final = (
     Part(
         "U1",
         "model: init, header, forward; correct, latency-minimal, ideal",
-        _tests("routing/test_schemes", "test_packets_are_wanted_relayed_spam_or_duplicates")
+        _tests("routing/test_delivery", "test_packets_are_wanted_relayed_spam_or_duplicates")
         + _experiments("u1-schemes"),
     ),
     Part(
         "U2",
         "PSF, per-source forwarding",
         _tests(
-            "routing/test_schemes",
+            "routing/source_trees/test_psf",
             "test_psf_is_ideal_on_every_graph",
             "test_psf_sends_what_the_paper_defines",
         )
@@ -134,7 +134,7 @@ _TABLE: Final = (
         "U3",
         "iPS, indistinguishable sources as one",
         _tests(
-            "routing/test_schemes",
+            "routing/source_trees/test_ips",
             "test_ips_delivers_the_same_trees_as_psf",
             "test_ips_takes_sources_as_one_exactly_when_they_are_indistinguishable",
         )
@@ -144,7 +144,7 @@ _TABLE: Final = (
         "U4",
         "PIF, per-interface forwarding",
         _tests(
-            "routing/test_schemes",
+            "routing/source_trees/test_pif",
             "test_pif_sends_what_the_paper_defines",
             "test_pif_is_not_ideal_on_the_graph_of_figure_3",
         )
@@ -154,7 +154,7 @@ _TABLE: Final = (
         "U5",
         "DRP, receivers partitioned hop by hop",
         _tests(
-            "routing/test_schemes",
+            "routing/source_trees/test_drp",
             "test_drp_is_ideal_where_shortest_paths_are_unique",
             "test_drp_is_not_ideal_where_unicast_takes_two_ways_through_one_node",
         )
@@ -175,9 +175,10 @@ _TABLE: Final = (
     Part(
         "S1",
         "flooding, with duplicates suppressed",
-        _tests("routing/test_protocols", "test_flooding_reaches_everyone_once")
+        _tests("routing/flooding/test_router", "test_flooding_reaches_everyone_once")
         + _tests(
-            "routing/test_schemes", "test_flooding_goes_both_ways_over_links_but_where_it_came_from"
+            "routing/flooding/test_scheme",
+            "test_flooding_goes_both_ways_over_links_but_where_it_came_from",
         ),
     ),
     Part("S2", "ideal multicast: one group per cluster of subscriptions"),
@@ -192,10 +193,10 @@ _TABLE: Final = (
         "S10",
         "learning by the reverse path: subscriptions flooded",
         _tests(
-            "routing/test_protocols",
+            "routing/reverse_path/test_subscription_forwarding",
             "test_subscription_forwarding_takes_just_the_links_that_lead_to_someone",
-            "test_equal_subscriptions_on_both_sides_hide_nobody",
-        ),
+        )
+        + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says"),
     ),
     Part("S11", "reverse path with advertisements"),
     Part("S12", "reverse path with covering"),
@@ -212,10 +213,7 @@ _TABLE: Final = (
             "test_a_swarm_finds_nothing_wrong",
             "test_every_kind_of_fault_strikes_and_is_survived",
         )
-        + _tests(
-            "routing/test_protocols",
-            "test_a_lost_link_is_forgotten_and_told_anew_when_it_is_back",
-        ),
+        + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says"),
     ),
     Part("S19", "EDN: signature strings hashed to intervals"),
     Part("S20", "index digests over Pastry with Scribe trees"),

@@ -140,7 +140,7 @@ def claims(rows: Rows) -> list[Claim]:
             "The paper's counter-example needs unicast tables that lead through one node by two "
             "ways. Ours break ties by one rule for all, and then DRP sends just what PSF sends; "
             "with tables as in the example it is not ideal "
-            "(tests/routing/test_schemes.py).",
+            "(tests/routing/source_trees/test_drp.py).",
         ),
         Claim(
             "not in the paper",
