@@ -485,6 +485,7 @@ def test_a_sample_of_the_stock_quotes_is_counted_right(name: str, stocks: Stocks
     assert count_matches(name, stocks, sample).tolist() == expected
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", sorted(FAST))
 def test_all_stock_quotes_are_counted_right(name: str, stocks: Stocks) -> None:
     assert count_matches(name, stocks, stocks.quotes).tolist() == stocks.counts

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.expression import Expression
@@ -123,7 +124,7 @@ RANKS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(st.tuples(st.sampled_from(RANKS), st.integers(0, 9)), min_size=1, max_size=12),
     st.booleans(),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
@@ -83,7 +84,7 @@ ranges = st.one_of(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(ranges, min_size=1, max_size=30),
     st.lists(

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.language import strategies
 from tests.places import ROOT
 from tidings import Predicate, parse
@@ -27,7 +28,7 @@ from tidings.matching.table import Parts, Table
 MIXED = {"a": "x = 1", 7: "x > 0", "7": "name prefix 'web'", 2**70: "x = 1 and y = 2"}
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     st.lists(strategies.expressions(size=4), max_size=8),
     st.lists(strategies.flat_events, min_size=1, max_size=4),
@@ -229,7 +230,7 @@ def _meant(content: bytes | bytearray) -> Any:
         return bytes(content)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.data())
 def test_garbage_raises_no_other_error(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
@@ -99,7 +100,7 @@ def test_a_batch_equals_its_events(
     assert pairs == expected
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.data())
 def test_changes_take_effect_at_once(data: st.DataObject) -> None:
     """Adds, removals and replacements in any order, with compilation between them or not."""
@@ -458,7 +459,7 @@ numbers_or_lists = st.one_of(st.none(), small_values, st.lists(small_values, max
     ),
     st.lists(st.fixed_dictionaries(dict.fromkeys("abcdefg", numbers_or_lists)), max_size=70),
 )
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_many_events_at_once_find_in_cells_what_each_finds(
     filters: list[list[Constraint]], events: list[dict[str, Any]]
 ) -> None:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.routing.delivering import outcome
 from tests.routing.networks import events, networks
 from tidings.overlay.topologies import topology
@@ -14,7 +15,7 @@ from tidings.routing.schemes import SCHEMES
 
 
 @given(networks(), events, st.integers(0, 8))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_packets_are_wanted_relayed_spam_or_duplicates(
     network: Network, event: Event, source: int
 ) -> None:

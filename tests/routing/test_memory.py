@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.language import strategies
 from tests.overlay.graphs import graphs
 from tests.routing.delivering import every_scheme
@@ -31,7 +32,7 @@ def test_counting_finds_what_reducing_finds(network: Network, drawn: int) -> Non
 
 
 @given(st.lists(strategies.expressions(), min_size=4, max_size=4), st.integers(0, 15))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_counting_finds_what_reducing_finds_for_all_that_can_be_said(
     interests: list[Expression], nodes: Nodes
 ) -> None:
@@ -58,7 +59,7 @@ def test_interests_without_a_normal_form_are_weighed_as_written() -> None:
 
 @every_scheme
 @given(network=networks())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_reduction_only_takes_away(scheme: Scheme, network: Network) -> None:
     footprint = Scale(network).weigh(map(scheme.size, scheme.build(network)))
     assert footprint.by_node is not None
@@ -100,7 +101,7 @@ def test_formulas_bound_what_is_measured_where_interests_weigh_the_same(graph) -
 
 
 @given(st.integers(0, 10**6), st.integers(2, 30))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_ips_keeps_to_its_formula_on_trees(seed: int, nodes: int) -> None:
     network = Network(topology(f"tree:{nodes}", seed), [f"a = {n % 7}" for n in range(nodes)])
     shape, scale, scheme = shape_of(network), Scale(network), SCHEMES["ips"]

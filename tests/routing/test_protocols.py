@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.overlay.graphs import graphs, trees
 from tests.routing.networks import EVENTS, TEXTS, networks
 from tests.routing.running import network_of, router_of
@@ -114,7 +115,7 @@ def test_a_bad_predicate_is_refused_and_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_an_event_takes_the_links_that_were_explained(name: str, data: st.DataObject) -> None:
     """Except, at most, the one by which it came: not every protocol knows that one before."""

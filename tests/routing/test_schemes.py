@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.overlay.graphs import graphs
 from tests.routing.delivering import every_scheme, outcome
 from tests.routing.networks import events, interested, networks
@@ -13,7 +14,7 @@ from tidings.routing.scheme import Scheme
 
 @every_scheme
 @given(networks(), events, st.integers(0, 8))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whoever_is_interested_gets_it_by_a_shortest_path(
     scheme: Scheme, network: Network, event: Event, source: int
 ) -> None:
@@ -24,7 +25,7 @@ def test_whoever_is_interested_gets_it_by_a_shortest_path(
 
 @every_scheme
 @given(networks(graphs(connected=False)), events, st.integers(0, 8))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_nodes_out_of_reach_are_not_expected(
     scheme: Scheme, network: Network, event: Event, source: int
 ) -> None:
@@ -34,7 +35,7 @@ def test_nodes_out_of_reach_are_not_expected(
 
 @every_scheme
 @given(networks(graphs(max_nodes=6)), st.lists(events, min_size=1, max_size=3))
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_matching_once_tells_what_every_node_would_find(
     scheme: Scheme, network: Network, some: list[Event]
 ) -> None:

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.effort import SOAK
 from tests.places import ROOT
 from tidings.language.predicate import parse
 from tidings.routing.packets import Publication
@@ -62,11 +63,18 @@ def total(verdicts: list[Verdict]) -> Ledger:
     return ledger
 
 
+def test_a_few_seeds_find_nothing_wrong(seed: int) -> None:
+    for protocol in PROTOCOLS:
+        assert not failures(list(swarm("small", protocol, ALL_FAULTS, [1, seed])))
+
+
 # What `make soak` does for hours.
+@pytest.mark.swarm
 @pytest.mark.parametrize(
     ("protocol", "seeds"), [("cbcb", 24), ("subscriptions", 10), ("flood", 10)]
 )
 def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> None:
+    seeds *= 20 if SOAK else 1
     chosen = [*range(seeds // 2), *range(seed, seed + seeds // 2)]
     verdicts = list(swarm("small", protocol, ALL_FAULTS, chosen))
     assert not failures(verdicts)
@@ -77,10 +85,18 @@ def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> No
     assert sum(ledger.faults.values()) > seeds
 
 
+@pytest.mark.swarm
 @pytest.mark.parametrize("name", PLANTS)
 def test_every_planted_bug_is_caught(name: str) -> None:
-    verdict = catch(name, seeds=200)
+    verdict = catch(name)
     assert verdict is not None, "a broken protocol went unnoticed: the checks are broken"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", [1_000, 2_000, 3_000])
+@pytest.mark.parametrize("name", PLANTS)
+def test_every_planted_bug_is_caught_wherever_the_seeds_begin(name: str, first: int) -> None:
+    assert catch(name, first=first) is not None
 
 
 @pytest.mark.parametrize("kind", FAULTS)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tests.effort import examples
 from tests.language import strategies
 from tests.places import DATA
 from tidings import Predicate, Table, parse
@@ -414,7 +415,7 @@ expressions = st.lists(strategies.expressions(own), min_size=1, max_size=40)
 
 
 # Every example is a dozen jobs: few of them, with much in each, and no search for a smaller one.
-@settings(max_examples=3, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=examples(3), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(asked=expressions, rows=typed_rows, records=documents)
 def test_any_rows_and_predicates_give_the_pairs_of_the_oracle(
     spark: SparkSession, asked: list[Any], rows: list[dict[str, Any]], records: list[dict[str, Any]]

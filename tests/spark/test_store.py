@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.effort import examples
 from tidings import Subscription, parse
 from tidings.spark import store as store_module
 from tidings.spark.intake import StoreError
@@ -62,7 +63,7 @@ UPKEEP: st.SearchStrategy[Any] = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(steps=st.lists(st.one_of(CHANGES, CHANGES, UPKEEP), max_size=15))
 def test_every_version_is_what_a_list_of_dictionaries_says(
     steps: list[tuple[str, dict[str, str]]], tmp_path_factory: pytest.TempPathFactory

@@ -278,20 +278,21 @@ class Plant(NamedTuple):
 
     protocol: str
     make: Make
+    first: int = 0  # the seed to begin with: an earlier one is known not to catch it
 
 
 PLANTS: Final[dict[str, Plant]] = {
     "pruned by interface": Plant("cbcb", PruneByInterface),
-    "covering reversed": Plant("cbcb", CoveringReversed),
+    "covering reversed": Plant("cbcb", CoveringReversed, first=3),
     "advertisement replaces": Plant("cbcb", AdvertisementReplaces),
     "reply forgets itself": Plant("cbcb", ReplyForgetsItself),
     "reply forgets others": Plant("cbcb", ReplyForgetsOthers),
     "reply takes one branch": Plant("cbcb", ReplyTakesOneBranch),
-    "reply overtakes": Plant("cbcb", ReplyOvertakes),
+    "reply overtakes": Plant("cbcb", ReplyOvertakes, first=20),
     "reply widens": Plant("cbcb", ReplyWidens),
-    "any view": Plant("cbcb", AnyView),
-    "no reverse path": Plant("cbcb", NoReversePath),
-    "early receipt": Plant("cbcb", EarlyReceipt),
+    "any view": Plant("cbcb", AnyView, first=5),
+    "no reverse path": Plant("cbcb", NoReversePath, first=12),
+    "early receipt": Plant("cbcb", EarlyReceipt, first=7),
     "established at once": Plant("cbcb", EstablishedAtOnce),
     "no retry": Plant("cbcb", NoRetry),
     "unsubscribe ignored": Plant("cbcb", UnsubscribeIgnored),
@@ -301,7 +302,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "forward blindly": Plant("cbcb", ForwardBlindly),
     "repetitions pass": Plant("cbcb", RepetitionsPass),
     "numbers not compared": Plant("cbcb", NumbersNotCompared),
-    "no aging": Plant("cbcb", NoAging),
+    "no aging": Plant("cbcb", NoAging, first=3),
     "link down not told": Plant("cbcb", LinkDownNotTold),
     "number not recovered": Plant("cbcb", NumberNotRecovered),
     "silence not noticed": Plant("cbcb", SilenceNotNoticed),
@@ -311,10 +312,14 @@ PLANTS: Final[dict[str, Plant]] = {
 }
 
 
-def catch(name: str, seeds: int = 200) -> Verdict | None:
-    """The first seed that finds a planted bug; None if it goes unnoticed."""
+def catch(name: str, seeds: int = 200, first: int | None = None) -> Verdict | None:
+    """The verdict of the first seed that finds a planted bug; None if no seed of so many does.
+
+    The seeds begin with the plant's own, or with `first`.
+    """
     plant = PLANTS[name]
-    for seed in range(seeds):
+    begin = plant.first if first is None else first
+    for seed in range(begin, begin + seeds):
         options = draw_options(seed, "small", plant.protocol, ALL_FAULTS)
         verdict = run_trial(options, plant.make, first_only=True)
         if verdict.violations:

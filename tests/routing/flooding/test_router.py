@@ -2,6 +2,7 @@
 
 from hypothesis import given, settings
 
+from tests.effort import examples
 from tests.overlay.graphs import graphs
 from tests.routing.networks import EVENTS, interested, networks
 from tests.routing.running import network_of, subscribed
@@ -9,7 +10,7 @@ from tidings.routing import network as whole
 from tidings.routing.protocol import SECOND, Publish
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(networks(graphs(6)))
 def test_flooding_reaches_everyone_once(global_view: whole.Network) -> None:
     network, log = network_of(global_view.graph, "flood")

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.overlay.graphs import trees
 from tests.routing.networks import EVENTS, networks, pif_by_definition
 from tests.routing.running import network_of
@@ -11,7 +12,7 @@ from tidings.routing.planes.interests import NOTHING
 from tidings.routing.protocol import SECOND, Publish, Subscribe, Unsubscribe
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(networks(trees(7)), st.data())
 def test_subscription_forwarding_takes_just_the_links_that_lead_to_someone(
     global_view: whole.Network, data: st.DataObject

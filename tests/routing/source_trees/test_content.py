@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.overlay.graphs import graphs, graphs_without_ties
 from tests.routing.networks import EVENTS, interested, networks, pif_by_definition
 from tests.routing.running import network_of, router_of, subscribed
@@ -15,7 +16,7 @@ from tidings.routing.planes.interests import NOTHING
 from tidings.routing.protocol import MILLISECOND, SECOND, Publish, Send, Subscribe, Unsubscribe
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(networks(graphs_without_ties(7)))
 def test_where_shortest_paths_are_unique_events_take_the_links_of_pif(
     global_view: whole.Network,
@@ -32,7 +33,7 @@ def test_where_shortest_paths_are_unique_events_take_the_links_of_pif(
             assert taken == expected, (source, event)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(networks(graphs(7)), st.integers(0, 6))
 def test_with_ties_everyone_who_wants_an_event_gets_it_once_by_a_shortest_path(
     global_view: whole.Network, start: int
@@ -48,7 +49,7 @@ def test_with_ties_everyone_who_wants_an_event_gets_it_once_by_a_shortest_path(
         assert got == sorted(interested(global_view, event)), event
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(networks(graphs_without_ties(6)))
 def test_after_a_pull_tables_have_forgotten_what_is_no_longer_wanted(
     global_view: whole.Network,
@@ -73,7 +74,7 @@ def test_after_a_pull_tables_have_forgotten_what_is_no_longer_wanted(
             )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(networks(graphs(7)))
 def test_forwarding_is_the_broadcast_tree_among_matching_interfaces(
     global_view: whole.Network,

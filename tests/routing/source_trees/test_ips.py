@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.routing.delivering import publish
 from tests.routing.networks import EVENTS, networks
 from tidings.overlay.graph import Graph
@@ -56,7 +57,7 @@ def test_ips_rewrites_only_what_nobody_further_on_can_tell(network: Network, sou
 
 
 @given(st.integers(0, 10**6), st.integers(2, 25))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_ips_keeps_one_entry_a_neighbour_on_a_tree(seed: int, nodes: int) -> None:
     network = Network(topology(f"tree:{nodes}", seed), ["a = 1"] * nodes)
     for state in ips.build(network):

@@ -3,6 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.overlay.graphs import graphs
 from tests.routing.delivering import publish
 from tests.routing.networks import events, networks, packets, pif_by_definition
@@ -13,7 +14,7 @@ from tidings.routing.source_trees import pif
 
 
 @given(networks(), events, st.integers(0, 8))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_pif_sends_what_the_paper_defines(network: Network, event: Event, source: int) -> None:
     source %= network.graph.nodes
     expected = pif_by_definition(network, source, event)
