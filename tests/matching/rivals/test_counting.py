@@ -245,5 +245,5 @@ def test_an_empty_table_matches_nothing() -> None:
         counting = Counting(rounds=rounds)
         assert counting.match({"x": 1}) == []
         assert counting.stats()[:3] == (0, 0, 0)
-    with pytest.raises(ValueError, match="no round"):
+    with pytest.raises(ValueError, match="0 or more rounds"):
         Counting(rounds=-1)
