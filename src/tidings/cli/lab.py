@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.extras import GRAPHS, SPARK, require
 from tidings.cli.terminal import colour, complain, progress_bar, write
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def run(
     setting = _setting("run", quick, tiny)
     if chosen is None or setting is None:
         return 2
+    require(*SPARK, *GRAPHS)
     try:
         failed = _run_all(chosen, setting, master, results)
     except Exception as error:

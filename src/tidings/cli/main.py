@@ -16,6 +16,7 @@ import typer
 
 from tidings.cli.check import check
 from tidings.cli.explain import explain
+from tidings.cli.extras import advice
 from tidings.cli.lab import app as lab
 from tidings.cli.match import match
 from tidings.cli.network import status, trace, why
@@ -30,9 +31,6 @@ from tidings.cli.translate import translate
 INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 OUTPUT_CLOSED = 141
 BUG = 70  # EX_SOFTWARE of sysexits
-# Packages that not all need, and what brings them.
-EXTRAS = {"matplotlib": "lab", "networkx": "lab", "scipy": "lab"}
-EXTRAS |= dict.fromkeys(("prometheus_client", "starlette", "uvicorn"), "live")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -114,9 +112,8 @@ def _report(error: Exception) -> int:
     if isinstance(error, OSError):
         complain(f"tidings: {printable(str(error))} (--debug shows where)")
         return 2
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        extra = EXTRAS[error.name]
-        complain(f"tidings: this needs {error.name}: pip install 'tidings[{extra}]' brings it")
+    if isinstance(error, ModuleNotFoundError) and (needed := advice(error)) is not None:
+        complain(f"tidings: {needed}")
         return 2
     summary = " ".join(f"{type(error).__name__}: {error}".split())
     complain(f"tidings: a bug of Tidings: {printable(summary)} (tidings --debug shows the trace)")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from tidings.cli.extras import SPARK, require
 from tidings.cli.terminal import colour, complain, write
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def match(
     if stream and (len(events) != 1 or output != "pairs" or overwrite or explain or strict):
         raise typer.BadParameter("--stream takes one folder of events and writes pairs")
     _check_paths(events, subscriptions, None if overwrite or stream else out)
+    require(*SPARK)
     watch = _Watch()
     try:
         with _spark(master, debug, watch) as spark:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.extras import PAGES, require
 from tidings.cli.terminal import complain, write
 
 POLL_S = 0.2  # between looks whether all routers run
@@ -79,6 +80,8 @@ def serve(
     except ConfigurationError as error:
         complain(f"tidings serve: {error}")
         return 2
+    if settings.http_port is not None:
+        require(*PAGES)
     if log:
         write_journal()
     run(serve_router(settings, _ready))
@@ -108,6 +111,8 @@ def up(
     except ConfigurationError as error:
         complain(f"tidings up: {error}")
         return 2
+    if any(settings.http_port is not None for settings in nodes):
+        require(*PAGES)
     processes: list[subprocess.Popen[bytes]] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

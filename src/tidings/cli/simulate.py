@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.extras import require
 from tidings.cli.terminal import colour, complain, progress_bar, write
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def simulate(
 
         with progress_bar() as step:
             return run_swarm(topology, protocol, faults, seeds, seed, as_json, step)
+    require("scipy")  # before the kernels are compiled, which may take a minute
     return _compare(topology, scheme, subscriptions, events, seed, as_json)
 
 

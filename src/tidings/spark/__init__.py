@@ -69,5 +69,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"tidings.spark.{_HOMES[name]}"), name)
+        try:
+            return getattr(import_module(f"tidings.spark.{_HOMES[name]}"), name)
+        except ModuleNotFoundError as error:
+            from tidings.spark.failures import naming_extra
+
+            raise naming_extra(error) from None
     raise AttributeError(f"module 'tidings.spark' has no attribute {name!r}")

@@ -13,6 +13,7 @@ from typing import Final
 from tidings.spark.java import JavaNotFoundError
 
 MAX_LINE: Final = 400  # characters
+EXTRA: Final = frozenset({"pandas", "py4j", "pyspark"})  # packages that `tidings[spark]` brings
 
 # What is found in the whole text of an error, and what to do about it; the first counts.
 HINTS: Final = (
@@ -43,6 +44,15 @@ HINTS: Final = (
     (r"FAILED_READ_FILE", "a file is damaged, or of another format"),
 )
 _PYTHON_CAUSE: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Rejected)): (.+)$", re.M)
+
+
+def naming_extra(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The error with what to install, where the extra `spark` brings the package; else itself."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRA:
+        return error
+    needed = f"this needs {package}, which is not installed: pip install 'tidings[spark]'"
+    return ModuleNotFoundError(needed, name=error.name)
 
 
 def explained(error: BaseException) -> str:

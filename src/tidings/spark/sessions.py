@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidings.spark.failures import naming_extra
 from tidings.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -38,8 +39,10 @@ def session(master: str | None = None, **options: str) -> SparkSession:
     that is active already is used as it is, with the options that can still be set. Workers run
     this Python unless PYSPARK_PYTHON names another. `JavaNotFoundError` says that there is no Java.
     """
-    from pyspark.sql import SparkSession
-
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise naming_extra(error) from None
     builder = SparkSession.builder
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(java_home())
