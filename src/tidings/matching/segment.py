@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from tidings.language.errors import EventError
 from tidings.language.event import Event
 from tidings.language.folding import fold
 from tidings.language.predicate import Predicate
@@ -652,6 +653,11 @@ def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
         return _ENCODER.encode(event)
     except OverflowError:
         return _ENCODER.encode({name: _writable(value) for name, value in event.items()})
+    except UnicodeEncodeError as error:
+        raise EventError(f"expected text, found a lone surrogate in {error.object!r:.60}") from None
+    except TypeError:
+        Event(event)  # raises for the name that is no text
+        raise
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
