@@ -27,6 +27,7 @@ from tidings.language.expression import Expression, constraints
 from tidings.language.predicate import Predicate
 
 Id = str | int
+ID_TYPES = (str, int)
 EventLike = Mapping[str, Any] | bytes | bytearray | memoryview | str
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
 
@@ -68,6 +69,13 @@ class Matcher(Protocol):
         """How large the table is."""
 
 
+def check_id(id: object) -> None:
+    """Raise `TypeError` unless an id is text or an integer. A boolean is neither."""
+    if type(id) not in ID_TYPES:
+        kind = type(id).__name__
+        raise TypeError(f"expected an id that is text or an integer, found {id!r:.80} ({kind})")
+
+
 def duplicate(id: Id) -> KeyError:
     """The error of adding an id that is there."""
     return KeyError(f"the id {id!r} is in the table already; replace it, or remove it first")
@@ -105,11 +113,23 @@ def pairs_table(rows: Any, ids: Iterable[Id], held: Iterable[Id] | None = None) 
     so that every batch of one matcher gives the same type.
     """
     listed = list(ids)
-    if all_integers(listed if held is None else held):
+    known = listed if held is None else list(held)
+    if all_integers(known):
         column = pa.array(listed, pa.int64())
     else:
+        check_texts(set(known))
         column = pa.array(map(str, listed), pa.string())
     return pa.table({"event": pa.array(rows, pa.int64()), "subscription": column})
+
+
+def check_texts(ids: Collection[Id]) -> None:
+    """Raise `ValueError` where an integer and a text among ids are the same text in a batch."""
+    twice = next((id for id in ids if type(id) is int and str(id) in ids), None)
+    if twice is not None:
+        raise ValueError(
+            f"the ids {twice} and {str(twice)!r} are the same text in the answer to a batch, "
+            "in which ids are all integers or all texts; rename one of them"
+        )
 
 
 def all_integers(ids: Iterable[Id]) -> bool:

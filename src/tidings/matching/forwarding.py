@@ -45,6 +45,7 @@ class ForwardingTable:
         pairs = interfaces.items() if isinstance(interfaces, Mapping) else interfaces
         compiled: dict[Id, Predicate] = {}
         for interface, predicate in pairs:
+            contract.check_id(interface)
             if interface in compiled:
                 raise contract.duplicate(interface)
             compiled[interface] = parse(predicate) if isinstance(predicate, str) else predicate
@@ -66,6 +67,8 @@ class ForwardingTable:
         """For each row and each interface it goes through: `event` (row number), `interface`."""
         found = list(self._segment.match_batch(batch, threads))
         integers = self._segment.integers
+        if not integers:
+            contract.check_texts(self._numbers)
         columns = {
             "event": pa.chunked_array([rows for rows, _ in found], pa.int64()),
             "interface": pa.chunked_array(
