@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import colour, complain, complain_of_predicate, write
 
 
 def explain(
@@ -47,9 +47,7 @@ def explain(
     try:
         explanation = explained(parse(predicate), text)
     except PredicateError as error:
-        complain(f"tidings explain: bad predicate: {printable(error.summary)}")
-        for line in error.caret.splitlines():
-            complain(printable(line))
+        complain_of_predicate("tidings explain", error)
         return 1
     except EventError as error:
         complain(f"tidings explain: bad event: {printable(str(error))}")

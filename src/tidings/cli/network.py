@@ -22,9 +22,10 @@ def trace(
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
-    """Show which way an event would go if it were published at this router, and why.
+    """Show which links an event would take if it were published at this router, and why.
 
-    Nothing is delivered. Exits with 0, with 1 if nobody would get it, with 2 if there is no router.
+    Nothing is delivered. Exits with 0 if somebody would get the event, 1 if nobody would or the
+    event is bad, 2 if there is no router.
 
     \b
     Example:
@@ -43,7 +44,7 @@ def why(
 ) -> int:
     """Tell why a subscription does or does not get an event that is published at this router.
 
-    Exits with 0 if it does, with 1 if it does not, with 2 if there is no router.
+    Exits with 0 if it does, 1 if it does not or the event is bad, 2 if there is no router.
 
     \b
     Example:
@@ -84,8 +85,8 @@ async def _ask(
     try:
         event = dict(read(text))
     except EventError as error:
-        complain(f"tidings {kind}: {printable(str(error))}")
-        return 2
+        complain(f"tidings {kind}: bad event: {printable(str(error))}")
+        return 1
     async with connect(url, token=token_of(token), authority=authority) as net:
         findings = await net.ask(kind, event, subscription)
     findings.sort(key=lambda finding: (finding.get("hops", 0), str(finding.get("node"))))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidings.cli.terminal import complain, write
+from tidings.cli.terminal import complain, complain_of_predicate, write
 
 URL = "tidings://127.0.0.1:7471"
 Url = Annotated[str, typer.Option("--url", help="The router, tidings://HOST:PORT.")]
@@ -143,8 +143,8 @@ async def _subscribe(
     try:
         parse(predicate)
     except PredicateError as error:
-        complain(f"tidings subscribe: {printable(str(error))}")
-        return 2
+        complain_of_predicate("tidings subscribe", error)
+        return 1
     async with connect(url, token=token_of(token), policy=policy, authority=authority) as net:
         subscription = await net.subscribe(predicate)
         complain(f"subscribed: {printable(subscription.name)}")
@@ -168,16 +168,23 @@ def token_of(path: Path | None) -> str:
 
 
 def on_network(command: str, work: Coroutine[Any, Any, int]) -> int:
-    """Run a command's work; its exit code, 2 where there is no network to do it on."""
+    """Run a command's work and return its exit code, 2 where the network cannot do it."""
     from tidings.language.explanation import printable
     from tidings.live.access import ConfigurationError
     from tidings.live.serving import run
-    from tidings.live.subscription import NetworkError
+    from tidings.live.subscription import NetworkError, RefusedError
     from tidings.wire.errors import WireError
 
     try:
         code: int = run(work)
     except (NetworkError, WireError, ConfigurationError, ValueError, OSError) as error:
-        complain(f"tidings {command}: {printable(str(error))} (is there a router? tidings serve)")
+        # An error with a file name is about that file. A refusal shows that a router runs.
+        unreachable = isinstance(error, OSError) and error.filename is None
+        unreachable |= isinstance(error, NetworkError) and not isinstance(error, RefusedError)
+        hint = " (is there a router? tidings serve starts one)" if unreachable else ""
+        first, *more = str(error).splitlines() or [type(error).__name__]
+        complain(f"tidings {command}: {printable(first)}{hint}")
+        for line in more:
+            complain(printable(line))
         return 2
     return code

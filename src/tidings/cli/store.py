@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -44,8 +45,32 @@ def keep(context: typer.Context) -> int:
     return 0
 
 
-@app.command()
-def add(
+ADD = """Add subscriptions whose ids are not in the store; the first ones make it.
+
+Files are those of tidings check, or Parquet with the columns subscription and predicate. The
+command shows each subscription that the store refuses, and adds the others.
+
+Exits with 0 if all were added, 1 if one was not, 2 if a file or the store cannot be read.
+
+\b
+Example:
+  tidings store add --store alerts --id ada --predicate "severity > 2"
+  tidings store add --store alerts alerts.csv
+"""
+REPLACE = """Give other predicates to subscriptions that are in the store.
+
+Exits with 0 if all were replaced, 1 if one was not, 2 if a file or the store cannot be read.
+
+\b
+Example:
+  tidings store replace --store alerts --id ada --predicate "severity > 3"
+"""
+
+
+@app.command("add", help=ADD)
+@app.command("replace", help=REPLACE)
+def add_or_replace(
+    context: typer.Context,
     store: Folder,
     files: Files = None,
     id: OneId = None,
@@ -54,38 +79,39 @@ def add(
     format: Format = None,
     strict: Strict = False,
 ) -> int:
-    """Add subscriptions whose ids are not in the store; the first ones make it.
+    """Add or replace the subscriptions of files, or one."""
+    from tidings.language.files.subscriptions import SubscriptionFileError
+    from tidings.spark.files import joined, read_rows
+    from tidings.spark.intake import StoreError
 
-    Files are those of tidings check, or Parquet with the columns subscription and predicate. What
-    cannot be taken is shown, and the others are added.
+    what = str(context.info_name)
+    if bool(files) == (id is not None) or (id is None) != (predicate is None):
+        raise typer.BadParameter("name files, or one subscription by --id and --predicate")
+    bad: list[BadSubscription] = []
+    parts: list[Any] = []
+    try:
+        for file in files or ():
+            if file == "-" and format is None:
+                raise typer.BadParameter("standard input has no name to tell its format: --format")
+            rows, wrong = read_rows(sys.stdin.buffer if file == "-" else file, format, dialect)
+            parts.append(rows)
+            bad += wrong
+    except (SubscriptionFileError, StoreError) as error:
+        return _failed(what, str(error))
+    if bad and strict:
+        _show_bad(bad)
+        complain(f"tidings store {what}: nothing was changed (--strict)")
+        return 1
 
-    Exits with 0 if all were added, 1 if one was not, 2 if a file or the store cannot be read.
+    def change(held: Store) -> Commit:
+        rows: Any
+        if id is not None:
+            rows = [(*_as_ids(held, [id]), predicate, dialect)]
+        else:
+            rows = joined(parts, _has_integers(held))
+        return (held.add if what == "add" else held.replace)(rows, strict=strict)
 
-    \b
-    Example:
-      tidings store add --store alerts --id ada --predicate "severity > 2"
-      tidings store add --store alerts alerts.csv
-    """
-    return _change("add", store, files, id, predicate, dialect, format, strict)
-
-
-@app.command()
-def replace(
-    store: Folder,
-    files: Files = None,
-    id: OneId = None,
-    predicate: OnePredicate = None,
-    dialect: Dialect = "tidings",
-    format: Format = None,
-    strict: Strict = False,
-) -> int:
-    """Give other predicates to subscriptions that are in the store.
-
-    \b
-    Example:
-      tidings store replace --store alerts --id ada --predicate "severity > 3"
-    """
-    return _change("replace", store, files, id, predicate, dialect, format, strict)
+    return _carry_out(what, store, change, bad)
 
 
 @app.command()
@@ -107,7 +133,7 @@ def remove(
     def change(held: Store) -> Commit:
         return held.remove(_as_ids(held, given), strict=strict)
 
-    return _carried_out("remove", store, change, [])
+    return _carry_out("remove", store, change, [])
 
 
 @app.command("list")
@@ -132,8 +158,8 @@ def list_subscriptions(
     from tidings.spark.intake import StoreError
     from tidings.spark.store import Store
 
-    held = Store(store)
     try:
+        held = Store(store)
         number = held.version() if version is None else version
         if history:
             _write_history(held, limit, as_json)
@@ -161,8 +187,8 @@ def compact(
     from tidings.spark.intake import StoreError
     from tidings.spark.store import Store
 
-    held = Store(store)
     try:
+        held = Store(store)
         version = held.compact()
         removed = 0 if before is None else held.vacuum(before)
     except StoreError as error:
@@ -176,81 +202,38 @@ def compact(
 # Changes
 
 
-def _change(
-    what: str,
-    store: str,
-    files: list[str] | None,
-    id: str | None,
-    predicate: str | None,
-    dialect: str,
-    format: str | None,
-    strict: bool,
+def _carry_out(
+    what: str, store: str, change: Callable[[Store], Commit], bad: list[BadSubscription]
 ) -> int:
-    """Add or replace subscriptions of files, or one."""
-    from tidings.language.files.subscriptions import SubscriptionFileError
-    from tidings.spark.files import read_rows
-    from tidings.spark.intake import StoreError
-
-    if bool(files) == (id is not None) or (id is None) != (predicate is None):
-        raise typer.BadParameter("name files, or one subscription by --id and --predicate")
-    bad: list[BadSubscription] = []
-    parts: list[Any] = []
-    try:
-        for file in files or ():
-            if file == "-" and format is None:
-                raise typer.BadParameter("standard input has no name to tell its format: --format")
-            rows, wrong = read_rows(sys.stdin.buffer if file == "-" else file, format, dialect)
-            parts.append(rows)
-            bad += wrong
-    except (SubscriptionFileError, StoreError) as error:
-        return _failed(what, str(error))
-    if bad and strict:
-        _show_bad(bad)
-        complain(f"tidings store {what}: nothing was changed (--strict)")
-        return 1
-
-    def change(held: Store) -> Commit:
-        rows: Any
-        if id is not None:
-            rows = [(*_as_ids(held, [id]), predicate, dialect)]
-        else:
-            from tidings.spark.files import joined
-
-            rows = joined(parts, _has_integers(held))
-        return (held.add if what == "add" else held.replace)(rows, strict=strict)
-
-    return _carried_out(what, store, change, bad)
-
-
-def _carried_out(what: str, store: str, change: Any, bad: list[BadSubscription]) -> int:
-    """Make a change, and say what became of it."""
-    from tidings.spark.intake import StoreError
+    """Make a change, and say which subscriptions it changed and which the store refused."""
+    from tidings.spark.intake import ChangeRefused, StoreError
     from tidings.spark.store import Store
 
-    held = Store(store)
     try:
+        held = Store(store)
         before = held.version() if held.exists() else 0
-        commit: Commit = change(held)
-        made = held.history()[-1] if commit.version > before else None
+        commit = change(held)
+        made, total = [], None
+        if held.exists():
+            made = [one for one in held.history() if one.version == commit.version > before]
+            total = held.snapshot(commit.version).num_rows
     except StoreError as error:
-        return _failed(what, str(error), 1 if held.exists() else 2)
+        return _failed(what, str(error), 1 if isinstance(error, ChangeRefused) else 2)
     _show_bad(bad)
     refused = commit.refused.to_pylist()
     for row in refused[:SHOWN]:
         write(f"{_printable(row['subscription'])}: {colour(_printable(row['reason']), 'red')}")
     if len(refused) > SHOWN:
-        write(f"… {len(refused) - SHOWN} more that cannot be taken")
-    changed = 0
-    if made is not None:
-        changed = made.added + made.removed + made.replaced
-    total = held.snapshot(commit.version).num_rows
+        write(f"… {len(refused) - SHOWN} more refused")
+    changed = sum(one.added + one.removed + one.replaced for one in made)
     refusals = len(bad) + len(refused)
     done = {"add": "added", "remove": "removed", "replace": "replaced"}[what]
-    write(
-        f"version {commit.version}: {changed} {done}, "
-        f"{colour(f'{refusals} refused', 'red') if refusals else '0 refused'}; "
-        f"{_count(total, 'subscription')}"
-    )
+    counts = f"{changed} {done}, "
+    counts += colour(f"{refusals} refused", "red") if refusals else "0 refused"
+    if total is None:
+        write(f"no store was made: {counts}")
+    else:
+        write(f"version {commit.version}: {counts}; {_count(total, 'subscription')}")
     return 1 if refusals else 0
 
 
@@ -270,17 +253,18 @@ def _has_integers(held: Store) -> bool | None:
 
 
 def _as_ids(held: Store, given: list[str]) -> list[str | int]:
-    """Ids from the command line as those of the store are."""
-    if not _has_integers(held):
-        return [*given]
-    try:
-        return [int(id) for id in given]
-    except ValueError:
-        from tidings.spark.intake import StoreError
+    """Ids from the command line, as integers if the ids of the store are."""
+    return [_integer(id) for id in given] if _has_integers(held) else [*given]
 
-        wrong = next(id for id in given if not id.lstrip("+-").isdecimal())
-        raise StoreError(
-            f"expected an integer as id, as all in this store are, found {wrong!r:.80}"
+
+def _integer(id: str) -> int:
+    from tidings.spark.intake import ChangeRefused
+
+    try:
+        return int(id)
+    except ValueError:
+        raise ChangeRefused(
+            f"expected an integer as id, as all in this store are, found {id!r:.80}"
         ) from None
 
 

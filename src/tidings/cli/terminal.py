@@ -10,7 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from tidings.language.errors import PredicateError
 
 
 class OutputClosed(Exception):
@@ -25,6 +28,15 @@ def write(line: str) -> None:
 def complain(line: str) -> None:
     """One line on standard error."""
     _write(sys.stderr, line)
+
+
+def complain_of_predicate(command: str, error: PredicateError) -> None:
+    """Say on standard error what is wrong with a predicate, with its text and a caret below it."""
+    from tidings.language.explanation import printable
+
+    complain(f"{command}: bad predicate: {printable(error.summary)}")
+    for line in error.caret.splitlines():
+        complain(printable(line))
 
 
 def colour(text: str, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidings.cli.check import Format
-from tidings.cli.terminal import complain, write
+from tidings.cli.terminal import complain, complain_of_predicate, write
 
 if TYPE_CHECKING:
     from tidings.language.dialects import Dialect
@@ -83,9 +83,7 @@ def _translate_one(given: str, source: str, target: Dialect) -> int:
     try:
         write(target.write(parse(text, dialect=source).expression))
     except PredicateError as error:
-        complain(f"tidings translate: bad predicate: {printable(error.summary)}")
-        for line in error.caret.splitlines():
-            complain(printable(line))
+        complain_of_predicate("tidings translate", error)
         return 1
     except TranslationError as error:
         complain(f"tidings translate: {printable(str(error))}")

@@ -37,6 +37,9 @@ SUBSCRIPTIONS: Final = pa.schema(
 )
 
 
+_Row = tuple[str | int, str, int]  # id, predicate, line
+
+
 class EventFileError(ValueError):
     """Files that cannot be read as events."""
 
@@ -152,25 +155,40 @@ def read_rows(
     """The subscriptions of a file; predicates of other dialects in our own text form."""
     if format is None and isinstance(source, str) and source.lower().endswith(".parquet"):
         return Subscriptions(_parquet_rows(source), [])
-    ids: list[str | int] = []
-    texts: list[str] = []
+    rows: list[_Row] = []
     bad: list[BadSubscription] = []
     for one in read_subscriptions(source, format, dialect):
         if isinstance(one, BadSubscription):
             bad.append(one)
         else:
-            ids.append(one.id)
-            texts.append(str(one.predicate))
-    integers = bool(ids) and all(isinstance(id, int) for id in ids)
+            rows.append((one.id, str(one.predicate), one.line))
+    integers = bool(rows) and all(isinstance(row[0], int) for row in rows)
+    if not integers:
+        rows, repeated = _with_text_ids(source if isinstance(source, str) else "<stream>", rows)
+        bad += repeated
     kind = pa.int64() if integers else pa.string()
     columns = [
-        pa.array(ids if integers else map(str, ids), kind),
-        pa.array(texts, pa.string()),
-        pa.nulls(len(ids), pa.string()),
+        pa.array([row[0] for row in rows], kind),
+        pa.array([row[1] for row in rows], pa.string()),
+        pa.nulls(len(rows), pa.string()),
     ]
     return Subscriptions(
         pa.table(columns, schema=SUBSCRIPTIONS.set(0, pa.field("subscription", kind))), bad
     )
+
+
+def _with_text_ids(file: str, rows: list[_Row]) -> tuple[list[_Row], list[BadSubscription]]:
+    """Rows with their ids as texts. In a file, 7 and "7" are two ids; as texts they are one."""
+    first: dict[str, _Row] = {}
+    repeated: list[BadSubscription] = []
+    for id, predicate, line in rows:
+        held = first.setdefault(str(id), (str(id), predicate, line))
+        if held[2] != line:
+            found = f"{id!r}, the same text as the id on line {held[2]}"
+            repeated.append(
+                BadSubscription(file, line, None, id, "an id used once", found, predicate)
+            )
+    return list(first.values()), repeated
 
 
 def joined(parts: Sequence[pa.Table], integers: bool | None) -> pa.Table:

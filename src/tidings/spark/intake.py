@@ -19,6 +19,7 @@ from tidings.language.dialects import dialect_named
 from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
+from tidings.matching.contract import Id, check_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 OWN_DIALECT: Final = "tidings"  # stored as null
 MAX_SHOWN: Final = 200  # characters of a text in an error
 
-Id = str | int
 Given: TypeAlias = (
     "Subscription | tuple[Any, ...] | Mapping[Any, Any] | Iterable[Any] | pa.Table"
     " | pa.RecordBatch | DataFrame"
@@ -36,6 +36,10 @@ GivenIds: TypeAlias = "Id | Iterable[Id] | pa.Table | pa.RecordBatch | DataFrame
 
 class StoreError(ValueError):
     """A store that cannot be read, or a change that it does not take."""
+
+
+class ChangeRefused(StoreError):
+    """A change that a store does not take: a bad subscription, or an id that does not fit."""
 
 
 def judged_subscriptions(given: Given) -> pa.Table:
@@ -57,8 +61,10 @@ def judged_ids(given: GivenIds) -> pa.Table:
     table: Any = given if frame is None else frame.select("subscription").toArrow()
     if isinstance(table, pa.Table | pa.RecordBatch):
         ids = _id_column(table)
+    elif isinstance(table, str) or not isinstance(table, Iterable):
+        ids = _id_array([table])
     else:
-        ids = _id_array([table] if isinstance(table, str | int) else list(table))
+        ids = _id_array(list(table))
     nothing = pa.nulls(len(ids), pa.string())
     columns = {"subscription": ids, "predicate": nothing, "dialect": nothing, "reason": nothing}
     return _with_id_faults(pa.table(columns))
@@ -126,20 +132,28 @@ def _id_column(table: pa.Table | pa.RecordBatch) -> Any:
         return ids.cast(pa.int64())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return ids.cast(pa.string())
-    raise StoreError(f"expected ids that are texts or integers, found the type {kind}")
+    raise ChangeRefused(f"expected ids that are texts or integers, found the type {kind}")
 
 
 def _id_array(ids: list[Any]) -> pa.Array:
     """Ids as Arrow, all texts or all integers."""
-    kinds = set(map(type, ids))
-    if kinds <= {str}:
+    try:
+        for id in ids:
+            check_id(id)
+    except TypeError as error:
+        raise ChangeRefused(str(error)) from None
+    integers = [id for id in ids if type(id) is int]
+    if not integers:
         return pa.array(ids, pa.string())
-    if kinds != {int}:
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise StoreError(f"expected ids that are all texts or all integers, found {found}")
-    large = next((id for id in ids if not INT_MIN <= id <= INT_MAX), None)
+    text = next((id for id in ids if type(id) is str), None)
+    if text is not None:
+        raise ChangeRefused(
+            f"expected ids that are all texts or all integers, found {text!r:.80} "
+            f"and {integers[0]!r:.80}"
+        )
+    large = next((id for id in integers if not INT_MIN <= id <= INT_MAX), None)
     if large is not None:
-        raise StoreError(f"expected ids of at most 64 bit, found {large}")
+        raise ChangeRefused(f"expected ids of at most 64 bit, found {large!r:.80}")
     return pa.array(ids, pa.int64())
 
 
@@ -158,7 +172,7 @@ def _judged_on_executors(frame: DataFrame) -> pa.Table:
         _check_named(name, names)
     found = frame.schema["subscription"].dataType.simpleString()
     if found not in ("tinyint", "smallint", "int", "bigint", "string"):
-        raise StoreError(f"expected ids that are texts or integers, found the type {found}")
+        raise ChangeRefused(f"expected ids that are texts or integers, found the type {found}")
     kind = "string" if found == "string" else "bigint"
     chosen = frame.selectExpr(
         f"cast(subscription as {kind}) as subscription",

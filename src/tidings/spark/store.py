@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 
 from tidings.spark.intake import (
     MAX_SHOWN,
+    ChangeRefused,
     Given,
     GivenIds,
     StoreError,
@@ -127,7 +128,7 @@ class Store:
             bad = pc.is_valid(judged.column("reason"))
             refused = judged.filter(bad)
             if refused.num_rows and strict:
-                raise StoreError(_complaint(change, refused))
+                raise ChangeRefused(_complaint(change, refused))
             good = judged.filter(pc.invert(bad)).drop_columns("reason")
             if not good.num_rows:
                 return Commit(version, _as_text(refused))
@@ -148,7 +149,7 @@ class Store:
         ids = given.column("subscription")
         held = self.snapshot(version).column("subscription") if version else ids.slice(0, 0)
         if given.num_rows and ids.type != held.type:
-            raise StoreError(
+            raise ChangeRefused(
                 f"{self.path}: expected ids that are {_kind(held.type)}s, as all in this store "
                 f"are, found {_kind(ids.type)}s"
             )
