@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.networks import free_ports
+from tidings.cli.network import SHOW
 
 CODE = "import sys; from tidings.cli.main import main; sys.exit(main())"
 PATIENCE_S = 60
@@ -119,6 +120,29 @@ def test_a_bad_event_is_one_line_and_exit_code_1(command: list[str]) -> None:
     assert (code, out) == (1, "")
     assert err.startswith(f"tidings {command[0]}: bad event: not JSON")
     assert err.count("\n") == 1
+
+
+def test_what_others_wrote_does_not_control_the_terminal() -> None:
+    rude = "\x1b[2J"
+    link = {"up": False, "taken": False, "why": rude, "events_in": 0, "events_out": 0}
+    finding = {
+        "node": rude,
+        "settled": False,
+        "up_s": 1.0,
+        "connected": 1,
+        "subscriptions": [rude],
+        "counts": {"published": 0, "delivered": 0},
+        "dropped": 0,
+        "links": {rude: link | {"bytes_in": 0, "bytes_out": 0}},
+        "interests": {rude: rude},
+    }
+    trace = [*SHOW["trace"](finding), *SHOW["why"](finding)]
+    held = {"established": True, "explanation": f"{rude}\n{rude}"}
+    trace += SHOW["why"](finding | {"subscription": held})
+    trace += SHOW["why"](finding | {"unreachable": rude})
+    status = [*SHOW["status"](finding | {"subscriptions": 1})]
+    assert len(trace) == 2 + 1 + 2 + 1
+    assert all(line.isprintable() for line in trace + status)
 
 
 def test_without_a_router_commands_say_so(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_a_life_of_a_store(store: Store, capsys: pytest.CaptureFixture[str]) -> 
         "version 2  TIME  1 added, 0 removed, 0 replaced\n"
         "version 3  TIME  0 added, 0 removed, 1 replaced\n"
         "version 4  TIME  0 added, 1 removed, 0 replaced\n"
-        "version 4 is saved as a whole\n"
-        "0 files of versions before 2 removed (none of this hour)\n"
+        "saved the state of version 4\n"
+        "removed 0 files of versions before 2 (older than an hour)\n"
     )
 
 
@@ -153,7 +153,7 @@ def test_standard_input_is_read(
     lines = SimpleNamespace(buffer=io.BytesIO(b"ada x = 1\nben x = 2\n"))
     monkeypatch.setattr("sys.stdin", lines)
     assert main(["store", "add", "--store", "alerts", "-"]) == 2
-    assert "standard input has no name to tell its format" in capsys.readouterr().err
+    assert "standard input needs a format" in capsys.readouterr().err
     assert main(["store", "add", "--store", "alerts", "-", "--format", "text"]) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO("ben\n"))
     assert main(["store", "remove", "--store", "alerts", "-"]) == 0

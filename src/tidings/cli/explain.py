@@ -1,4 +1,4 @@
-"""`tidings explain`: why does this event match this predicate, or not?"""
+"""`tidings explain`: why does this event match this predicate, or why not?"""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ def explain(
     event: Annotated[
         str,
         typer.Option(
-            metavar="JSON", help="The event as a JSON object; @FILE reads a file, - standard input."
+            metavar="JSON",
+            help="The event as a JSON object; @FILE reads a file, - reads standard input.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> int:
     """Explain why an event matches a predicate, or why it does not.
 
-    Shows the verdict on every constraint, the predicate's canonical text, its normal form, and what
-    is missing for the nearest filter of that.
+    Shows whether each constraint holds, the predicate's canonical text, its normal form, and which
+    constraints of the nearest filter fail.
 
-    Exits with 0 whether the event matches or not, 1 if the predicate or the event is wrong, 2 if
-    the event cannot be read.
+    Exits with 0 whether the event matches or not, 1 if the predicate or the event is bad, 2 if the
+    event's file cannot be read.
 
     \b
     Example:
@@ -66,7 +67,7 @@ def explain(
 
 
 def _event_text(event: str) -> bytes:
-    """The bytes of the event: given, or in a file, or on standard input."""
+    """The bytes of the event, from the argument, a file or standard input."""
     from tidings.language.event import MAX_EVENT_BYTES
 
     if event == "-":

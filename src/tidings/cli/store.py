@@ -1,4 +1,4 @@
-"""`tidings store`: subscriptions in a folder that streams read while they change."""
+"""`tidings store`: subscriptions in a folder that streams follow as it changes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.check import Format, source_of
+from tidings.cli.terminal import colour, complain, count, write
 
 if TYPE_CHECKING:
     from tidings.language.files.subscriptions import BadSubscription
     from tidings.spark.store import Commit, Store
 
-SHOWN = 20  # subscriptions that are listed, and refused ones
+SHOWN = 20  # subscriptions that are listed at most, and refused ones
 
 app = typer.Typer(
     add_completion=False,
@@ -30,16 +31,16 @@ Files = Annotated[
 ]
 OneId = Annotated[str | None, typer.Option("--id", help="The id of one subscription.")]
 OnePredicate = Annotated[str | None, typer.Option("--predicate", help="Its predicate.")]
-Dialect = Annotated[str, typer.Option(help="The dialect of predicates that name none.")]
-Format = Annotated[
-    str | None, typer.Option(help="csv, jsonl or text, where the name does not tell.")
+Dialect = Annotated[str, typer.Option(help="The dialect, where a file does not name one.")]
+FileFormat = Annotated[
+    Format | None, typer.Option(help="The format of files, if their names have no known ending.")
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Change nothing if one cannot be taken.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Change nothing if one is refused.")]
 
 
 @app.callback()
 def keep(context: typer.Context) -> int:
-    """Keep subscriptions in a folder, with all their versions; streams follow it as it changes."""
+    """Keep subscriptions in a folder with all their versions; streams follow the changes."""
     if context.invoked_subcommand is None:
         write(context.get_help())
     return 0
@@ -76,7 +77,7 @@ def add_or_replace(
     id: OneId = None,
     predicate: OnePredicate = None,
     dialect: Dialect = "tidings",
-    format: Format = None,
+    format: FileFormat = None,
     strict: Strict = False,
 ) -> int:
     """Add or replace the subscriptions of files, or one."""
@@ -91,9 +92,7 @@ def add_or_replace(
     parts: list[Any] = []
     try:
         for file in files or ():
-            if file == "-" and format is None:
-                raise typer.BadParameter("standard input has no name to tell its format: --format")
-            rows, wrong = read_rows(sys.stdin.buffer if file == "-" else file, format, dialect)
+            rows, wrong = read_rows(source_of(file, format), format, dialect)
             parts.append(rows)
             bad += wrong
     except (SubscriptionFileError, StoreError) as error:
@@ -118,11 +117,16 @@ def add_or_replace(
 def remove(
     store: Folder,
     ids: Annotated[
-        list[str], typer.Argument(metavar="ID", help="The ids; - reads them, a line each.")
+        list[str],
+        typer.Argument(
+            metavar="ID", help="The ids; - reads them from the lines of standard input."
+        ),
     ],
     strict: Strict = False,
 ) -> int:
     """Remove subscriptions from the store.
+
+    Exits with 0 if all were removed, 1 if one was not, 2 if the store cannot be read.
 
     \b
     Example:
@@ -139,13 +143,11 @@ def remove(
 @app.command("list")
 def list_subscriptions(
     store: Folder,
-    version: Annotated[
-        int | None, typer.Option(help="The version; the newest if none is said.")
-    ] = None,
+    version: Annotated[int | None, typer.Option(help="The version; by default the newest.")] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="List the versions instead, with their changes.")
+        bool, typer.Option("--history", help="List the versions and their changes instead.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="List so many; 0 is all.")] = SHOWN,
+    limit: Annotated[int, typer.Option(min=0, help="List at most this many; 0 for all.")] = SHOWN,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines.")] = False,
 ) -> int:
     """List the subscriptions of a version, or the versions.
@@ -175,10 +177,10 @@ def compact(
     store: Folder,
     before: Annotated[
         int | None,
-        typer.Option(help="Also forget the versions before this one; no stream may need them."),
+        typer.Option(help="Also remove the versions before this one, which no stream may use."),
     ] = None,
 ) -> int:
-    """Save the whole state of the newest version, so that reading begins there.
+    """Save the state of the newest version, so that readers need not apply all changes.
 
     \b
     Example:
@@ -193,9 +195,9 @@ def compact(
         removed = 0 if before is None else held.vacuum(before)
     except StoreError as error:
         return _failed("compact", str(error))
-    write(f"version {version} is saved as a whole")
+    write(f"saved the state of version {version}")
     if before is not None:
-        write(f"{_count(removed, 'file')} of versions before {before} removed (none of this hour)")
+        write(f"removed {count(removed, 'file')} of versions before {before} (older than an hour)")
     return 0
 
 
@@ -233,7 +235,7 @@ def _carry_out(
     if total is None:
         write(f"no store was made: {counts}")
     else:
-        write(f"version {commit.version}: {counts}; {_count(total, 'subscription')}")
+        write(f"version {commit.version}: {counts}; {count(total, 'subscription')}")
     return 1 if refusals else 0
 
 
@@ -242,11 +244,11 @@ def _show_bad(bad: list[BadSubscription]) -> None:
         place = f"{one.file}:{one.line}" + (f":{one.column}" if one.column is not None else "")
         write(f"{_printable(place)}: {colour(_printable(one.reason), 'red')}")
     if len(bad) > SHOWN:
-        write(f"… {len(bad) - SHOWN} more that cannot be read (tidings check shows them)")
+        write(f"… {len(bad) - SHOWN} more bad subscriptions (tidings check shows them)")
 
 
 def _has_integers(held: Store) -> bool | None:
-    """Whether the ids of a store are integers; None where it has none yet."""
+    """Whether the ids of a store are integers; None if it has had no subscription yet."""
     if not held.exists() or not held.version():
         return None
     return str(held.snapshot().schema.field("subscription").type) == "int64"
@@ -268,7 +270,7 @@ def _integer(id: str) -> int:
         ) from None
 
 
-# What is written
+# Output
 
 
 def _write_rows(rows: Any, version: int, limit: int, as_json: bool) -> None:
@@ -278,7 +280,7 @@ def _write_rows(rows: Any, version: int, limit: int, as_json: bool) -> None:
             fields = {"id": row["subscription"], "predicate": row["predicate"]}
             write(json.dumps(fields | ({"dialect": row["dialect"]} if row["dialect"] else {})))
         return
-    write(f"version {version}: {_count(rows.num_rows, 'subscription')}")
+    write(f"version {version}: {count(rows.num_rows, 'subscription')}")
     width = max((len(_printable(str(row["subscription"]))) for row in shown), default=0)
     for row in shown:
         dialect = f"  ({_printable(row['dialect'])})" if row["dialect"] else ""
@@ -307,10 +309,6 @@ def _printable(text: str) -> str:
     return printable(text)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _failed(what: str, message: str, code: int = 2) -> int:
-    complain(f"tidings store {what}: {_printable(message)} (tidings store {what} --help)")
+    complain(f"tidings store {what}: {_printable(message)} (see tidings store {what} --help)")
     return code

@@ -163,7 +163,7 @@ def events_of(
     if repeated:
         raise EventError(f"two columns are named {repeated[0]!r}")
     if names is not None:
-        kept = [field for field in schema if "" in names or _below(field.name, names)]
+        kept = [field for field in schema if "" in names or below(field.name, names)]
         for field in kept:
             check_column(field, names)
         if not kept:
@@ -173,22 +173,22 @@ def events_of(
     for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
         if names is not None and "" not in names:
             columns = zip(part.schema.names, part.columns, strict=True)
-            pruned = [_pruned(column, _below(name, names)) for name, column in columns]
+            pruned = [_pruned(column, below(name, names)) for name, column in columns]
             part = pa.RecordBatch.from_arrays(pruned, part.schema.names)
         yield from map(_without_nulls, part.to_pylist(maps_as_pydicts="lossy"))
 
 
-def _pruned(column: pa.Array, asked: set[str]) -> pa.Array:
+def _pruned(column: pa.Array, asked: Collection[str]) -> pa.Array:
     """A column whose records have only the fields that something is asked of."""
     kind = column.type
     if not pa.types.is_struct(kind) or "" in asked:
         return column
-    kept = [(f, below) for f, field in enumerate(kind) if (below := _below(field.name, asked))]
+    kept = [(f, rest) for f, field in enumerate(kind) if (rest := below(field.name, asked))]
     if not kept:
         return pa.nulls(len(column))
     fields = column.flatten()
     return pa.StructArray.from_arrays(
-        [_pruned(fields[f], below) for f, below in kept],
+        [_pruned(fields[f], rest) for f, rest in kept],
         [kind.field(f).name for f, _ in kept],
         mask=column.is_null() if column.null_count else None,
     )
@@ -223,7 +223,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
     """The events of a column of JSON text."""
     column = batch.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (_is_text(kind) or _is_binary(kind)):
+    if not (is_text(kind) or _is_binary(kind)):
         raise EventError(f"column {name!r}: expected JSON text, found the type {kind}")
     row = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -238,7 +238,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
 
 def check_column(field: pa.Field, names: Collection[str]) -> None:
     """Raise `EventError` where names ask for what a column holds in a type of no attribute."""
-    foreign = _foreign(field.type, _below(field.name, names))
+    foreign = _foreign(field.type, below(field.name, names))
     if foreign is not None:
         raise EventError(
             f"column {field.name!r}: expected text, numbers, booleans, lists or records where "
@@ -246,7 +246,7 @@ def check_column(field: pa.Field, names: Collection[str]) -> None:
         )
 
 
-def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
+def _foreign(kind: pa.DataType, asked: Collection[str]) -> pa.DataType | None:
     """A type that is no attribute's, where something is asked of it; None where there is none.
 
     What is asked are names below this place; the empty one means the value that stands here.
@@ -256,20 +256,20 @@ def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
         return None
     if types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))
-        found = (_foreign(field.type, _below(field.name, asked)) for field in fields)
+        found = (_foreign(field.type, below(field.name, asked)) for field in fields)
         return next((t for t in found if t is not None), None)
     if types.is_map(kind):
         # A key may hold dots itself, so it may end at any dot of a name, or at its end.
-        below = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
+        inner = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
         if any(asked):
-            below.add("")
-            if not _is_text(kind.key_type):
+            inner.add("")
+            if not is_text(kind.key_type):
                 return kind
-        return _foreign(kind.item_type, below)
+        return _foreign(kind.item_type, inner)
     if hasattr(kind, "value_type"):  # lists of all sorts, dictionaries, run ends
         return _foreign(kind.value_type, asked)
     known = (
-        _is_text(kind)
+        is_text(kind)
         or types.is_integer(kind)
         or types.is_floating(kind)
         or types.is_boolean(kind)
@@ -278,7 +278,8 @@ def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
     return None if known or "" not in asked else kind
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of text."""
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
@@ -288,10 +289,16 @@ def _is_binary(kind: pa.DataType) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
 
 
-def _below(name: str, asked: Iterable[str]) -> set[str]:
-    """What is asked of a field: the rest of each name that goes through it, empty at its end."""
+def below(name: str, asked: Iterable[str]) -> frozenset[str]:
+    """The rest of each asked name that leads through a field; empty for the field itself.
+
+    >>> sorted(below("host", {"host", "host.name", "port"}))
+    ['', 'name']
+    """
     start = len(name) + 1
-    return {other[start:] for other in asked if other == name or other.startswith(name + ".")}
+    return frozenset(
+        other[start:] for other in asked if other == name or other.startswith(name + ".")
+    )
 
 
 # Sizes

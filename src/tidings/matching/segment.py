@@ -331,6 +331,12 @@ class Segment:
             self._id_arrays[integers] = array
         return array
 
+    def any_id_array(self) -> pa.Array:
+        """The ids as Arrow in the type that is there already, such as that of a saved table."""
+        for array in self._id_arrays.values():
+            return array
+        return self.id_array(self.integers)
+
     def id_column(self, numbers: Array, integers: bool) -> pa.Array:
         """The ids with these numbers as Arrow."""
         if integers and self.counted:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidings.matching.contract import below
 from tidings.spark.compiled import quoted
 from tidings.spark.worker import Reading
 
@@ -63,6 +64,13 @@ def check_columns(events: DataFrame) -> dict[str, T.DataType]:
     return kinds
 
 
+def refuse_taken(events: DataFrame, *names: str) -> None:
+    """Raise `ValueError` where the events have a column that the output adds."""
+    for name in names:
+        if name in events.columns:
+            raise ValueError(f"the events have a column {name!r} already; rename it")
+
+
 def _json(name: str, kinds: dict[str, T.DataType]) -> tuple[Column, Reading]:
     kind = kinds.get(name)
     if kind is None:
@@ -76,14 +84,6 @@ def _json(name: str, kinds: dict[str, T.DataType]) -> tuple[Column, Reading]:
             f"column {name!r}: expected JSON text or a Variant, found {kind.simpleString()}"
         )
     return F.struct(text.alias(name)), Reading(name)
-
-
-def below(name: str, asked: Iterable[str]) -> frozenset[str]:
-    """What is asked of a field: the rest of each name that goes through it, empty at its end."""
-    start = len(name) + 1
-    return frozenset(
-        other[start:] for other in asked if other == name or other.startswith(name + ".")
-    )
 
 
 def _value(column: Column, kind: T.DataType, wanted: frozenset[str] | None) -> Column | None:

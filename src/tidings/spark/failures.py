@@ -55,6 +55,12 @@ def naming_extra(error: ModuleNotFoundError) -> ModuleNotFoundError:
     return ModuleNotFoundError(needed, name=error.name)
 
 
+def is_sparks(error: BaseException) -> bool:
+    """Whether Spark or Java raised an error, or no Java was found; Tidings is not at fault then."""
+    package = type(error).__module__.partition(".")[0]
+    return package in ("pyspark", "py4j") or isinstance(error, JavaNotFoundError)
+
+
 def explained(error: BaseException) -> str:
     """An error in one line, with a hint behind it where there is one."""
     whole = _text(error)

@@ -19,7 +19,7 @@ from tidings.language.dialects import dialect_named
 from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
-from tidings.matching.contract import Id, check_id
+from tidings.matching.contract import Id, check_id, is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -130,7 +130,7 @@ def _id_column(table: pa.Table | pa.RecordBatch) -> Any:
     kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
     if pa.types.is_integer(kind):
         return ids.cast(pa.int64())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if is_text(kind):
         return ids.cast(pa.string())
     raise ChangeRefused(f"expected ids that are texts or integers, found the type {kind}")
 

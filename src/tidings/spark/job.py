@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidings.language.files.subscriptions import BadSubscription
@@ -36,7 +36,7 @@ from tidings.spark.files import (
     stream_events,
     subscriptions_frame,
 )
-from tidings.spark.matches import EventsRejected, match, rejected_events
+from tidings.spark.matches import EventsRejected, Output, counted, match, rejected_events
 from tidings.spark.sessions import session
 from tidings.spark.shipping import ship
 from tidings.spark.stream import StreamError, match_stream
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Phase = Callable[[str], AbstractContextManager[None]]
-Output = Literal["pairs", "lists", "counts"]
 Written = Literal["parquet", "json"]
 BUSIEST: Final = 10
 SAMPLES: Final = 5
@@ -129,7 +128,7 @@ def open_sources(
             )
     with phase("compile"):
         compiled = compile(subscriptions_frame(spark, rows), strict=strict)
-    with phase("look at the events"):
+    with phase("open events"):
         found = Sources(compiled, bad, read_events(spark, events, format))
         if strict:
             _refuse_bad(found)
@@ -149,18 +148,12 @@ def run(
     """Match, write the matches to a folder, and sum up. Rejected events go to its `_rejected`."""
     compiled, events = sources.compiled, sources.events
     out = absolute(out)
-    seen = Observation()
     frame = sources.frame
     if events.corrupt is not None and output == "counts":
         frame = frame.cache()  # of CSV, Spark refuses to read the column of bad lines alone
     with phase("match and write"):
         lists = match(frame, compiled, json=events.json, output="lists")
-        observed = lists.observe(
-            seen,
-            F.count(F.lit(1)).alias("events"),
-            F.coalesce(F.sum(F.size("subscriptions")), F.lit(0)).alias("matches"),
-            F.count_if(F.col("subscriptions").isNull()).alias("rejected"),
-        )
+        observed, seen = counted(lists)
         if output != "lists":
             kept = [quoted(name) for name in frame.columns]
             observed = observed.select(*kept, F.explode("subscriptions").alias("subscription"))
@@ -169,7 +162,7 @@ def run(
         mode = "overwrite" if overwrite else "error"
         observed.write.mode(mode).format(written).save(out)
         counts = seen.get
-    with phase("sum up"):
+    with phase("summarise"):
         bad = _bad_events(sources)
         samples: list[Rejected] = []
         rejected = 0

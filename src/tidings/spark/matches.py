@@ -13,12 +13,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import arrow_udf
 
 from tidings.spark import worker
-from tidings.spark.attributes import attributes, check_columns
+from tidings.spark.attributes import attributes, check_columns, refuse_taken
 from tidings.spark.compiled import BUDGET, Compiled, compile, quoted
 from tidings.spark.worker import Reading, Shard
 
@@ -79,10 +80,10 @@ def match(
     event, reading = attributes(events, compiled.names, columns, json)
     match output:
         case "pairs":
-            _refuse_taken(events, "subscription")
+            refuse_taken(events, "subscription")
             return _pairs(events, event, compiled, reading)
         case "lists":
-            _refuse_taken(events, "subscriptions")
+            refuse_taken(events, "subscriptions")
             return _lists(events, event, compiled, reading)
         case "counts":
             return _counts(events, event, compiled, reading)
@@ -109,6 +110,21 @@ def rejected_events(events: DataFrame, json: str) -> DataFrame:
         .filter(F.col(_FOUND).isNotNull())
         .select(*_all(events), F.col(f"`{_FOUND}`.reason"), F.col(f"`{_FOUND}`.position"))
     )
+
+
+def counted(lists: DataFrame) -> tuple[DataFrame, Observation]:
+    """The output `lists`, counted as it is written: `events`, `matches` and `rejected`.
+
+    The counts are in `get` of the observation once a query over the frame has run.
+    """
+    counts = Observation()
+    frame = lists.observe(
+        counts,
+        F.count(F.lit(1)).alias("events"),
+        F.coalesce(F.sum(F.size("subscriptions")), F.lit(0)).alias("matches"),
+        F.count_if(F.col("subscriptions").isNull()).alias("rejected"),
+    )
+    return frame, counts
 
 
 # Steps
@@ -190,11 +206,6 @@ def _faults(reading: Reading) -> Any:
 
 
 # Mistakes
-
-
-def _refuse_taken(events: DataFrame, name: str) -> None:
-    if name in events.columns:
-        raise ValueError(f"the events have a column {name!r} already; rename it")
 
 
 def _refuse_bad(events: DataFrame, json: str | None) -> None:

@@ -16,9 +16,9 @@ from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, MAX_TEXT_KEPT
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.assembly import Flat, flatten, to_bytes
+from tidings.spark.intake import OWN_DIALECT
 
 PARTS: Final = ("subscriptions", "rejected", *Flat._fields)
-OWN_DIALECT: Final = "tidings"
 
 
 def rejected_schema(id: pa.DataType) -> pa.Schema:

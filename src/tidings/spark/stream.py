@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from tidings.spark.attributes import refuse_taken
 from tidings.spark.compiled import BUDGET, quoted
 from tidings.spark.files import absolute
 from tidings.spark.journal import Batch, Journal
-from tidings.spark.matches import match, rejected_events
+from tidings.spark.matches import counted, match, rejected_events
 from tidings.spark.store import Store
 from tidings.spark.versions import Versions
 
@@ -77,7 +77,7 @@ def match_stream(
         raise StreamError("expected a stream of events (spark.readStream); match takes a DataFrame")
     if format not in ("parquet", "json"):
         raise StreamError(f"expected the format parquet or json, found {format!r}")
-    _refuse_taken(events, (SUBSCRIPTIONS, SUBSCRIPTION, VERSION, BATCH))
+    refuse_taken(events, SUBSCRIPTIONS, SUBSCRIPTION, VERSION, BATCH)
     decisions = Journal(_journal_folder(memory, journal))
     matching = _Matching(_open(store), decisions, columns, json, budget, directory)
 
@@ -85,13 +85,7 @@ def match_stream(
         if decisions.find(number) is None:
             _refuse_foreign(target, number)
         entry, lists = matching.begin(batch, number)
-        seen = Observation()
-        observed = lists.observe(
-            seen,
-            F.count(F.lit(1)).alias("events"),
-            F.coalesce(F.sum(F.size(SUBSCRIPTIONS)), F.lit(0)).alias("matches"),
-            F.count_if(F.col(SUBSCRIPTIONS).isNull()).alias("rejected"),
-        )
+        observed, seen = counted(lists)
         _save(matching.pairs(observed, entry), format, f"{target}/{BATCH}={number}")
         counts = seen.get
         if counts["rejected"] and json is not None:
@@ -130,7 +124,7 @@ def for_each_batch(
     matching = _Matching(_open(store), Journal(journal), columns, json, budget, directory)
 
     def run(batch: DataFrame, number: int) -> None:
-        _refuse_taken(batch, (SUBSCRIPTIONS, SUBSCRIPTION, VERSION))
+        refuse_taken(batch, SUBSCRIPTIONS, SUBSCRIPTION, VERSION)
         entry, lists = matching.begin(batch, number)
         rejected = None if json is None else rejected_events(batch, json)
         write(matching.pairs(lists, entry), rejected, number)
@@ -228,9 +222,3 @@ def _refuse_foreign(out: str, number: int) -> None:
             f"{out} has a batch {number} that this checkpoint knows nothing of; "
             "choose another output, or the checkpoint that wrote it"
         )
-
-
-def _refuse_taken(events: DataFrame, names: Sequence[str]) -> None:
-    for name in names:
-        if name in events.columns:
-            raise StreamError(f"the events have a column {name!r} already; rename it")

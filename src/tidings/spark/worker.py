@@ -93,9 +93,7 @@ def open_shard(shard: Shard, keep: bool = True) -> Opened:
 
 def _open(shard: Shard) -> Opened:
     loaded, _ = read_table(_place(shard))
-    ids = next(iter(loaded._id_arrays.values()), None)
-    if ids is None:  # numbered from 0, or compiled anew by another version of the source
-        ids = loaded.id_array(loaded.integers)
+    ids = loaded.any_id_array()
     segment = Segment(range(len(ids)), loaded.plan)
     if shard.removed:
         marks = pc.is_in(ids, pa.array(shard.removed, ids.type))
