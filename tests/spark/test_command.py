@@ -82,7 +82,9 @@ def test_csv_is_read_by_its_header_and_lists_are_written(
     assert main(["match", *words, "--write", "json", "--output", "lists"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^events +4$", printed, re.M), printed
-    assert re.search(r"^rejected +1 event\n  alert,4,db-1,more: not a record", printed, re.M)
+    assert re.search(
+        r"^rejected +1 event\n  alert,4,db-1,more: the line does not fit", printed, re.M
+    )
     rows = [json.loads(line) for file in Path("out").glob("*.json") for line in file.open()]
     assert Counter(
         (row["severity"], tuple(sorted(row["subscriptions"]))) for row in rows
@@ -128,7 +130,7 @@ def test_strict_matches_nothing_if_something_is_wrong(
     words = ["--events", "day.jsonl", "--out", "out", "--strict"]
     assert main(["match", *words, "--subscriptions", "rules.txt"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("tidings match: 1 of 3 subscriptions cannot be taken; the first is at")
+    assert said.startswith("tidings match: 1 of 3 subscriptions are bad; the first is at")
     Store("store").add(GOOD)
     assert main(["match", *words, "--subscriptions", "store"]) == 1
     assert "some rows are not valid events, for example" in capsys.readouterr().err
@@ -164,7 +166,7 @@ def test_a_stream_of_files_is_followed_from_where_it_was(
         ("--events nowhere.jsonl --out out", "nowhere.jsonl: no such file or folder"),
         ("--events day.jsonl", "say where the matches go: --out PATH"),
         ("--events day.jsonl --out out --once", "--once and --checkpoint are for --stream"),
-        ("--events day.data --out out", "expected files of one kind, by their endings"),
+        ("--events day.data --out out", "expected files that all have one of the endings"),
         ("--events bad.parquet --out out", "bad.parquet"),
         ("--events day.jsonl --out out --stream", "expected a store; tidings store add makes one"),
     ],

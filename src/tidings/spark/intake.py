@@ -1,9 +1,9 @@
-"""Subscriptions as they are given to a store: rows, with what is wrong with each.
+"""Subscriptions for a store as rows, each with the reason why it is bad, if it is.
 
-Whatever they come in (a pair, a mapping, an iterable, an Arrow table, a Spark DataFrame), they
-leave as one Arrow table with the columns `subscription` (text or int64), `predicate`, `dialect` and
-`reason`, which is null where the subscription can be taken. What cannot be read as subscriptions
-raises `StoreError`. Nothing here knows files or what a store holds.
+Callers give a pair, a mapping, an iterable, an Arrow table or a Spark DataFrame. The result is one
+Arrow table with the columns `subscription` (text or int64), `predicate`, `dialect` and `reason`,
+which is null for a good subscription. Input that cannot be read as subscriptions raises
+`StoreError`. This file knows neither files nor what a store holds.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ GivenIds: TypeAlias = "Id | Iterable[Id] | pa.Table | pa.RecordBatch | DataFrame
 
 
 class StoreError(ValueError):
-    """A store that cannot be read, or a change that it does not take."""
+    """A store that cannot be read, or that does not take a change."""
 
 
 class ChangeRefused(StoreError):
-    """A change that a store does not take: a bad subscription, or an id that does not fit."""
+    """A store does not take a change: a subscription is bad, or an id has the wrong type."""
 
 
 def judged_subscriptions(given: Given) -> pa.Table:
-    """Subscriptions as rows, with the reason why one cannot be taken, or null."""
+    """Subscriptions as rows, with the reason why each bad one is refused."""
     frame = _frame(given)
     if frame is not None:
         judged = _judged_on_executors(frame)
@@ -56,7 +56,7 @@ def judged_subscriptions(given: Given) -> pa.Table:
 
 
 def judged_ids(given: GivenIds) -> pa.Table:
-    """Ids as rows without predicates, with the reason why one cannot be taken, or null."""
+    """Ids as rows without predicates, with the reason why each bad one is refused."""
     frame = _frame(given)
     table: Any = given if frame is None else frame.select("subscription").toArrow()
     if isinstance(table, pa.Table | pa.RecordBatch):
@@ -71,7 +71,7 @@ def judged_ids(given: GivenIds) -> pa.Table:
 
 
 def _frame(given: Any) -> DataFrame | None:
-    """What is given where it is a Spark DataFrame, without loading Spark to find out."""
+    """The argument if it is a Spark DataFrame, without loading Spark to find out."""
     is_frame = type(given).__module__.startswith("pyspark.") and hasattr(given, "mapInArrow")
     return given if is_frame else None
 
@@ -87,7 +87,7 @@ def _subscriptions_table(given: Any) -> pa.Table:
     for one in given:
         if not isinstance(one, tuple | list) or not 2 <= len(one) <= 3:
             raise StoreError(
-                f"expected an id and a predicate, perhaps a dialect, found {one!r:.{MAX_SHOWN}}"
+                f"expected an id, a predicate and perhaps a dialect, found {one!r:.{MAX_SHOWN}}"
             )
         predicate = one[1]
         ids.append(one[0])
@@ -103,7 +103,7 @@ def _subscriptions_table(given: Any) -> pa.Table:
 
 
 def _cast(table: pa.Table | pa.RecordBatch) -> pa.Table:
-    """An Arrow table with the three columns, in their types."""
+    """The three columns of an Arrow table, cast to their types."""
     nothing = pa.nulls(table.num_rows, pa.string())
     named = table.schema.names
     return pa.table(
@@ -136,7 +136,7 @@ def _id_column(table: pa.Table | pa.RecordBatch) -> Any:
 
 
 def _id_array(ids: list[Any]) -> pa.Array:
-    """Ids as Arrow, all texts or all integers."""
+    """Ids as Arrow. Raises `ChangeRefused` unless all are text or all are integers."""
     try:
         for id in ids:
             check_id(id)
@@ -166,7 +166,7 @@ def _text_array(what: str, values: list[Any]) -> pa.Array:
 
 
 def _judged_on_executors(frame: DataFrame) -> pa.Table:
-    """Subscriptions of a DataFrame, their predicates read where they are."""
+    """The subscriptions of a DataFrame; the executors parse the predicates."""
     names = frame.columns
     for name in ("subscription", "predicate"):
         _check_named(name, names)
@@ -192,7 +192,7 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _reasons(table: pa.Table | pa.RecordBatch) -> pa.Array:
-    """What is wrong with each predicate, or null."""
+    """The reason why each predicate is bad; null for a good one."""
     texts, dialects = (table.column(name).to_pylist() for name in ("predicate", "dialect"))
     return pa.array(map(_predicate_fault, texts, dialects), pa.string())
 
@@ -210,7 +210,7 @@ def _predicate_fault(text: str | None, dialect: str | None) -> str | None:
 
 
 def _with_id_faults(table: pa.Table) -> pa.Table:
-    """The table with the reasons why ids cannot be taken added."""
+    """The table with the reasons why ids are bad added."""
     ids = table.column("subscription")
     first: dict[Any, int] = {}
     faults = []
