@@ -1,10 +1,11 @@
 """Tidings: content-based publish/subscribe for Python and Spark.
 
-A subscription is a predicate on the content of events. `parse` reads one; `Predicate.matches` asks
-it about an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are its algebra.
-`read_subscriptions` reads files of them. `Table` tells which of very many an event satisfies,
-`ForwardingTable` through which interfaces it goes on; `connect` makes a client of a live network.
-These, and what they need, are loaded when they are first asked for.
+A subscription is a predicate on the content of events. `parse` reads a predicate;
+`Predicate.matches` tests an event; `covers`, `intersects`, `|`, `&`, `~` and `reduce` are the
+algebra of predicates. `read_subscriptions` reads files of subscriptions. `Table` finds the
+subscriptions that an event matches among a million, `ForwardingTable` the interfaces that a router
+sends it to. `connect` makes a client of a live network, and `spark` is the room for Spark jobs.
+These four load their packages with their first use.
 """
 
 from importlib import import_module
@@ -26,6 +27,7 @@ from tidings.language.files.subscriptions import (
 from tidings.language.predicate import MAX_FILTERS, Predicate, parse, union
 
 if TYPE_CHECKING:
+    from tidings import spark
     from tidings.live.connect import connect
     from tidings.matching.forwarding import ForwardingTable
     from tidings.matching.table import Table
@@ -46,6 +48,7 @@ __all__ = [
     "connect",
     "parse",
     "read_subscriptions",
+    "spark",
     "union",
 ]
 
@@ -59,7 +62,9 @@ _LOADED_LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is heavy when it is asked for."""
+    """Load a heavy part with its first use."""
     if name in _LOADED_LATER:
         return getattr(import_module(_LOADED_LATER[name]), name)
+    if name == "spark":
+        return import_module("tidings.spark")
     raise AttributeError(f"module 'tidings' has no attribute {name!r}")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.networks import free_ports
+from tidings.cli.network import SHOW
 
 CODE = "import sys; from tidings.cli.main import main; sys.exit(main())"
 PATIENCE_S = 60
@@ -92,9 +93,7 @@ def test_events_go_in_and_out_as_json_lines() -> None:
         (["serve", "--scheme", "magic"], "scheme: expected one of content, flooding"),
         (["serve", "--config", "missing.toml"], "missing.toml: No such file"),
         (["up", "missing.toml"], "missing.toml: No such file"),
-        (["subscribe", "severity >"], "expected"),
         (["publish", "{}", "--url", "http://x"], "expected tidings://HOST:PORT"),
-        (["trace", "nonsense"], "not JSON"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
@@ -104,11 +103,59 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments: list[str], message: st
     assert err.count("\n") == 1
 
 
-def test_without_a_router_commands_say_so() -> None:
+def test_a_bad_predicate_is_shown_with_its_place_and_exit_code_1() -> None:
+    code, out, err = tidings("subscribe", "severity\u2028 >")
+    assert (code, out) == (1, "")
+    assert err.splitlines() == [
+        "tidings subscribe: bad predicate: line 1, column 12: expected a number or a text (texts "
+        "stand in single quotes), found the end of the text",
+        "  severity  >",
+        "             ^",
+    ]
+
+
+@pytest.mark.parametrize("command", [["trace", "nonsense"], ["why", "a/1", "nonsense"]])
+def test_a_bad_event_is_one_line_and_exit_code_1(command: list[str]) -> None:
+    code, out, err = tidings(*command)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"tidings {command[0]}: bad event: not JSON")
+    assert err.count("\n") == 1
+
+
+def test_what_others_wrote_does_not_control_the_terminal() -> None:
+    rude = "\x1b[2J"
+    link = {"up": False, "taken": False, "why": rude, "events_in": 0, "events_out": 0}
+    finding = {
+        "node": rude,
+        "settled": False,
+        "up_s": 1.0,
+        "connected": 1,
+        "subscriptions": [rude],
+        "counts": {"published": 0, "delivered": 0},
+        "dropped": 0,
+        "links": {rude: link | {"bytes_in": 0, "bytes_out": 0}},
+        "interests": {rude: rude},
+    }
+    trace = [*SHOW["trace"](finding), *SHOW["why"](finding)]
+    held = {"established": True, "explanation": f"{rude}\n{rude}"}
+    trace += SHOW["why"](finding | {"subscription": held})
+    trace += SHOW["why"](finding | {"unreachable": rude})
+    status = [*SHOW["status"](finding | {"subscriptions": 1})]
+    assert len(trace) == 2 + 1 + 2 + 1
+    assert all(line.isprintable() for line in trace + status)
+
+
+def test_without_a_router_commands_say_so(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    code, _, err = tidings("publish", "{}", "--url", f"tidings://127.0.0.1:{port}")
+    url = f"tidings://127.0.0.1:{port}"
+    code, _, err = tidings("publish", "{}", "--url", url)
     assert code == 2
     assert "is there a router? tidings serve" in err
+    missing = str(tmp_path / "token")
+    code, _, err = tidings("publish", "{}", "--url", url, "--token-file", missing)
+    assert code == 2
+    assert "No such file" in err
+    assert "is there a router?" not in err
 
 
 def test_a_whole_network_runs_from_one_file(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def test_a_life_of_a_store(store: Store, capsys: pytest.CaptureFixture[str]) -> 
         "version 2  TIME  1 added, 0 removed, 0 replaced\n"
         "version 3  TIME  0 added, 0 removed, 1 replaced\n"
         "version 4  TIME  0 added, 1 removed, 0 replaced\n"
-        "version 4 is saved as a whole\n"
-        "0 files of versions before 2 removed (none of this hour)\n"
+        "saved the state of version 4\n"
+        "removed 0 files of versions before 2 (older than an hour)\n"
     )
 
 
@@ -83,6 +83,42 @@ def test_strict_takes_all_or_nothing(store: Store, capsys: pytest.CaptureFixture
     assert main(["store", "remove", "--store", "alerts", "--strict", "ada", "zoe"]) == 1
     assert "cannot remove subscription 'zoe': the id is not in" in capsys.readouterr().err
     assert held(store) == {"ada": "x = 1"}
+
+
+def test_a_bad_predicate_makes_no_store(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    one = ["store", "add", "--store", "alerts", "--id", "ada", "--predicate", "x >"]
+    assert main(one) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("ada: line 1, column 4: expected a number or a text")
+    assert out.endswith("\nno store was made: 0 added, 1 refused\n")
+    assert err == ""
+    assert main([*one, "--strict"]) == 1
+    assert "cannot add subscription 'ada'" in capsys.readouterr().err
+    Path("bad.txt").write_text("ada  x >\n")
+    assert main(["store", "add", "--store", "alerts", "bad.txt"]) == 1
+    assert not store.path.exists()
+
+
+def test_what_is_no_store_is_no_bug(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["list"], ["compact"], ["remove", "ada"], ["add", "alerts.txt"]):
+        name, *more = words
+        assert main(["store", name, "--store", "s3://alerts", *more]) == 2
+        assert "expected a folder" in capsys.readouterr().err
+    (store.path / "changes").mkdir(parents=True)
+    (store.path / "changes" / f"{1:020}.parquet").write_text("nonsense")
+    assert main(["store", "remove", "--store", "alerts", "ada"]) == 2
+    assert "is damaged" in capsys.readouterr().err
+
+
+def test_ids_that_are_one_text_are_refused(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": id, "predicate": "x = 1"} for id in ("a", 7, "7")]
+    Path("s.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert main(["store", "add", "--store", "alerts", "s.jsonl"]) == 1
+    out = capsys.readouterr().out
+    assert "s.jsonl:3: expected an id used once, found '7', the same text as the id on line" in out
+    assert list(held(store)) == ["a", "7"]
 
 
 def test_ids_are_what_they_are_in_the_store(
@@ -117,7 +153,7 @@ def test_standard_input_is_read(
     lines = SimpleNamespace(buffer=io.BytesIO(b"ada x = 1\nben x = 2\n"))
     monkeypatch.setattr("sys.stdin", lines)
     assert main(["store", "add", "--store", "alerts", "-"]) == 2
-    assert "standard input has no name to tell its format" in capsys.readouterr().err
+    assert "standard input needs a format" in capsys.readouterr().err
     assert main(["store", "add", "--store", "alerts", "-", "--format", "text"]) == 0
     monkeypatch.setattr("sys.stdin", io.StringIO("ben\n"))
     assert main(["store", "remove", "--store", "alerts", "-"]) == 0

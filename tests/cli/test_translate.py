@@ -53,9 +53,9 @@ def test_what_the_target_cannot_say_is_named(capsys: pytest.CaptureFixture[str])
     ("arguments", "reason"),
     [
         (["x = 1", "--to", "sql"], "expected a dialect (tidings, "),
-        ([], "expected a predicate or --subscriptions, one of them"),
-        (["x = 1", "--subscriptions", "-"], "expected a predicate or --subscriptions, one of them"),
-        (["--subscriptions", "-"], "standard input has no name to tell its format"),
+        ([], "expected either a predicate or --subscriptions"),
+        (["x = 1", "--subscriptions", "-"], "expected either a predicate or --subscriptions"),
+        (["--subscriptions", "-"], "standard input needs a format"),
     ],
 )
 def test_wrong_options_are_one_line(

@@ -56,13 +56,13 @@ def test_a_day_of_events_is_matched_and_summed_up(
         "rejected                    2 events\n"
         '  {"class": "alert",: not JSON: the end of the text came too early (line 1, column 19)\n'
         "  [1, 2]: expected a JSON object, found list\n"
-        "rejected                    1 subscriptions\n"
+        "rejected                    1 subscription\n"
         "  rules.txt:3:19: expected a number or a text (texts stand in single quotes), "
         "found 'high'\n"
         "busiest subscriptions\n"
         "  ada                                                 2 events\n"
         "  ben                                                 2 events\n"
-        "time: read subscriptions S, compile S, look at the events S, match and write S, sum up S\n"
+        "time: read subscriptions S, compile S, open events S, match and write S, summarise S\n"
         "matches are in out\n"
     )
     found = spark.read.parquet(str(Path("out").absolute())).collect()
@@ -82,7 +82,9 @@ def test_csv_is_read_by_its_header_and_lists_are_written(
     assert main(["match", *words, "--write", "json", "--output", "lists"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^events +4$", printed, re.M), printed
-    assert re.search(r"^rejected +1 events\n  alert,4,db-1,more: not a record", printed, re.M)
+    assert re.search(
+        r"^rejected +1 event\n  alert,4,db-1,more: the line does not fit", printed, re.M
+    )
     rows = [json.loads(line) for file in Path("out").glob("*.json") for line in file.open()]
     assert Counter(
         (row["severity"], tuple(sorted(row["subscriptions"]))) for row in rows
@@ -105,7 +107,7 @@ def test_parquet_and_a_store_are_read_and_counts_are_written(
     printed = capsys.readouterr().out
     assert re.search(r"^events +6\nsubscriptions +3\nmatches +5$", printed, re.M), printed
     assert main(["match", *words, "--out", "out"]) == 2
-    assert "out is there already; name another, or --overwrite it" in capsys.readouterr().err
+    assert "out exists already; name another, or --overwrite it" in capsys.readouterr().err
     assert main(["match", *words, "--out", "out", "--overwrite"]) == 0
     assert spark.read.parquet(str(Path("out").absolute())).count() == 5
 
@@ -128,10 +130,10 @@ def test_strict_matches_nothing_if_something_is_wrong(
     words = ["--events", "day.jsonl", "--out", "out", "--strict"]
     assert main(["match", *words, "--subscriptions", "rules.txt"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("tidings match: 1 of 3 subscriptions cannot be taken; the first is at")
+    assert said.startswith("tidings match: 1 of 3 subscriptions are bad; the first is at")
     Store("store").add(GOOD)
     assert main(["match", *words, "--subscriptions", "store"]) == 1
-    assert "some events are none, such as" in capsys.readouterr().err
+    assert "some rows are not valid events, for example" in capsys.readouterr().err
     assert not Path("out").exists()
 
 
@@ -149,9 +151,9 @@ def test_a_stream_of_files_is_followed_from_where_it_was(
     assert main(["match", *words, "--stream", "--once"]) == 0
     assert capsys.readouterr().out == (
         "batch 0: version 1, 5 events, 4 matches, 2 rejected\n"
-        "1 batch; out goes on from out/_checkpoint\n"
+        "1 batch; run it again to continue from out/_checkpoint\n"
         "batch 1: version 2, 1 event, 2 matches\n"
-        "1 batch; out goes on from out/_checkpoint\n"
+        "1 batch; run it again to continue from out/_checkpoint\n"
     )
     found = spark.read.parquet(str(Path("out").absolute())).collect()
     more = [(EVENTS[3], "ada"), (EVENTS[3], "dan")]
@@ -164,7 +166,7 @@ def test_a_stream_of_files_is_followed_from_where_it_was(
         ("--events nowhere.jsonl --out out", "nowhere.jsonl: no such file or folder"),
         ("--events day.jsonl", "say where the matches go: --out PATH"),
         ("--events day.jsonl --out out --once", "--once and --checkpoint are for --stream"),
-        ("--events day.data --out out", "expected files of one kind, by their endings"),
+        ("--events day.data --out out", "expected files that all have one of the endings"),
         ("--events bad.parquet --out out", "bad.parquet"),
         ("--events day.jsonl --out out --stream", "expected a store; tidings store add makes one"),
     ],
@@ -206,7 +208,7 @@ def test_a_stream_is_stopped_by_an_interrupt_and_java_is_not_heard(folder: Path)
             os.killpg(run.pid, signal.SIGKILL)
             run.communicate()
     assert (out, err) == (
-        "1 batch; out goes on from out/_checkpoint\n",
+        "1 batch; run it again to continue from out/_checkpoint\n",
         "tidings match: stopping after this batch\n",
     )
     assert run.returncode == 0

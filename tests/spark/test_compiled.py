@@ -190,14 +190,14 @@ def test_explain_tells_sizes_and_where_tables_are(spark: SparkSession) -> None:
     found = compile(frame(spark, [("a", "x = 1 and y > 2 or z = 3"), ("b", "x")]))
     text = found.explain()
     assert text.startswith("1 subscriptions, 2 filters, 3 constraints, ")
-    assert "rejected: 1\nattributes asked about: x, y, z\n" in text
+    assert "rejected: 1\nattributes in use: x, y, z\n" in text
     assert "mapped from" in text
     assert repr(found).startswith("Compiled(1 subscriptions, ")
 
 
 def test_subscriptions_of_the_wrong_kind_are_refused(spark: SparkSession) -> None:
     real = spark.createDataFrame([(1.5, "x = 1")], "subscription double, predicate string")
-    with pytest.raises(ValueError, match="expected ids as integers or text, found double"):
+    with pytest.raises(ValueError, match="expected ids that are text or integers, found double"):
         compile(real)
 
 

@@ -312,7 +312,7 @@ def test_bad_subscriptions_come_out_with_reason_and_place(spark: SparkSession) -
     assert compiled.facts.rejected == 7
     events = spark.createDataFrame([(1,)], "x int")
     assert found_in(events, compiled, "x") == [(1, "good"), (1, "same")]
-    with pytest.raises(SubscriptionsRejected, match=r"7 of 9 subscriptions cannot be taken:\n"):
+    with pytest.raises(SubscriptionsRejected, match=r"7 of 9 subscriptions are bad:\n"):
         match(events, held, strict=True)
 
 
@@ -331,7 +331,7 @@ def test_bad_events_match_nothing_and_come_out_with_the_reason(spark: SparkSessi
     assert set(bad) == {1, 2, 4, 5}
     assert bad[1]["position"] == 5
     assert bad[2]["reason"] == "expected a JSON object, found list"
-    with pytest.raises(EventsRejected, match="column 'e' holds what is no event"):
+    with pytest.raises(EventsRejected, match="some rows of column 'e' are not valid events"):
         match(events, held, json="e", strict=True)
     match(events.filter("n = 0"), held, json="e", strict=True)
 
@@ -357,11 +357,11 @@ def test_integers_past_64_bit_are_compared_exactly(spark: SparkSession) -> None:
     ("change", "message"),
     [
         ({"output": "pears"}, "expected output pairs, lists or counts, found 'pears'"),
-        ({"columns": ["z"]}, "found 'z' among `columns`"),
+        ({"columns": ["z"]}, "`columns` names 'z', which is not a column"),
         ({"json": "z"}, "expected a column 'z' of JSON text"),
         ({"json": "x"}, "column 'x': expected JSON text or a Variant, found int"),
         ({"subscription": "z"}, "expected a column 'z' of subscriptions"),
-        ({"predicate": "subscription"}, "expected predicates as text, found bigint"),
+        ({"predicate": "subscription"}, "expected predicates that are text, found bigint"),
     ],
 )
 def test_mistakes_of_the_call_are_told_before_any_work(
@@ -378,7 +378,7 @@ def test_columns_that_would_be_two_of_one_name_are_refused(spark: SparkSession) 
     with pytest.raises(ValueError, match="have a column 'subscription' already"):
         match(taken, held)
     twice = taken.select("x", "x")
-    with pytest.raises(ValueError, match="two columns of the events are named 'x'"):
+    with pytest.raises(ValueError, match="the events have two columns named 'x'"):
         match(twice, held)
 
 

@@ -48,7 +48,7 @@ def test_an_error_of_the_analyser_is_one_line_with_a_hint(spark: SparkSession) -
         spark.range(1).select(F.col("y")).collect()
     line = explained(caught.value)
     assert "`y` cannot be resolved" in line
-    assert line.endswith("(check the names of columns)")
+    assert line.endswith("[`id`]. (check the names of the columns)")
     assert "\n" not in line
     with pytest.raises(PySparkException) as caught:
         spark.read.parquet("/no/such/file").collect()

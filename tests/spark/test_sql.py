@@ -95,7 +95,7 @@ def test_many_rows_against_a_store_give_the_pairs_of_the_table(
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("'a', 'b'", "expected a table first"),
+        ("'a', 'b'", "expected a table as the first argument"),
         ("TABLE(sql_events), '/no/such/store'", "/no/such/store"),
         ("TABLE(sql_events), 5", "expected the path of a store"),
     ],

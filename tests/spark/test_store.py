@@ -153,8 +153,14 @@ def test_what_cannot_be_taken_is_refused_with_its_reason(tmp_path: Path) -> None
 
 def test_ids_of_a_store_are_of_one_type(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    with pytest.raises(StoreError, match="all texts or all integers, found int, str"):
+    with pytest.raises(StoreError, match="all texts or all integers, found 'a' and 2"):
         store.add({"a": "x = 1", 2: "x = 1"})
+    for id in (None, 1.5, True, ("a",)):
+        with pytest.raises(StoreError, match="expected an id that is text or an integer, found"):
+            store.add({id: "x = 1"})
+        with pytest.raises(StoreError, match="found"):
+            store.remove([id])
+    assert not store.exists()
     with pytest.raises(StoreError, match="at most 64 bit"):
         store.add({2**63: "x = 1"})
     with pytest.raises(StoreError, match="found the type double"):

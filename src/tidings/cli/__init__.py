@@ -1,1 +1,1 @@
-"""The commands: what a person types. One file a command; `main` puts them together."""
+"""The commands that a person types: one file for each, and `main`, which puts them together."""

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import INTERRUPTED, colour, complain, count, write
 
 if TYPE_CHECKING:
     from tidings.language.files.subscriptions import BadSubscription, Subscription
 
-PATIENCE_SECONDS = 1.0  # before progress is shown
-STEP = 1_000  # subscriptions between two looks at the clock
+PATIENCE_SECONDS = 1.0  # until progress is shown
+STEP = 1_000  # subscriptions from one look at the clock to the next
 
 
 class Format(StrEnum):
-    """How subscriptions are written in a file."""
+    """The formats of files of subscriptions."""
 
     CSV = "csv"
     JSONL = "jsonl"
@@ -37,28 +37,28 @@ def check(
     format: Annotated[
         Format | None,
         typer.Option(
-            help="The format, where the name does not tell (.csv, .jsonl, .ndjson, .txt)."
+            help="The format, if no ending of the name says it (.csv, .jsonl, .ndjson, .txt)."
         ),
     ] = None,
     dialect: Annotated[
         str,
-        typer.Option(help="The dialect of predicates for which a file names none (see docs)."),
+        typer.Option(help="The dialect of predicates, where the file does not name one."),
     ] = "tidings",
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="Write JSON lines: an object for each bad one, and last the summary."
+            "--json", help="Write JSON lines: an object for each bad one, then the summary."
         ),
     ] = False,
     max_errors: Annotated[
-        int, typer.Option(min=0, help="Show this many bad ones; all are counted.")
+        int, typer.Option(min=0, help="Show at most this many bad ones, and count all.")
     ] = 100,
 ) -> int:
     """Check files of subscriptions, and show what is wrong with each bad one.
 
     Files are CSV with the columns id and predicate, JSON lines with these fields, or text with an
-    id and a predicate on a line; each may be compressed (.gz). Ids must differ within a file. A
-    column or field dialect names the dialect of a predicate that is not in our own.
+    id and a predicate on each line. They may be compressed (.gz). Ids must differ within a file. A
+    column or field dialect names the dialect of a predicate in another language than Tidings' own.
 
     Exits with 0 if all are good, 1 if any is bad, 2 if a file cannot be read.
 
@@ -75,7 +75,7 @@ def check(
     except KeyboardInterrupt:
         report.progress.hide()
         complain(f"interrupted after {report.counts.subscriptions} subscriptions")
-        return 130
+        return INTERRUPTED
     finally:
         report.progress.hide()
     report.close()
@@ -83,22 +83,18 @@ def check(
 
 
 def _check_file(file: str, format: Format | None, dialect: str, report: _Report) -> bool:
-    """Check one file; whether it could be read."""
-    from tidings.language.dialects import DIALECTS
+    """Check one file, and return whether it could be read."""
     from tidings.language.explanation import printable
     from tidings.language.files.subscriptions import SubscriptionFileError, read_subscriptions
 
-    if file == "-" and format is None:
-        raise typer.BadParameter("standard input has no name to tell its format: say --format")
-    if dialect not in DIALECTS:
-        raise typer.BadParameter(f"expected a dialect ({', '.join(DIALECTS)}), found {dialect!r}")
-    source: Any = sys.stdin.buffer if file == "-" else file
+    source = source_of(file, format)
+    check_dialect(dialect)
     try:
         with closing(read_subscriptions(source, format, dialect)) as subscriptions:  # type: ignore[type-var]
             report.take(file, subscriptions)
     except SubscriptionFileError as error:
         report.progress.hide()
-        hint = "" if format else " (--format says the format of a file whose name does not)"
+        hint = "" if format else " (--format names the format)"
         complain(
             f"tidings check: {printable(str(error))}{hint if error.found == 'neither' else ''}"
         )
@@ -107,20 +103,37 @@ def _check_file(file: str, format: Format | None, dialect: str, report: _Report)
     return True
 
 
+def source_of(file: str, format: Format | None) -> Any:
+    """The file to read: its name, or standard input for `-`, whose format must be given."""
+    if file != "-":
+        return file
+    if format is None:
+        raise typer.BadParameter("standard input needs a format: say --format")
+    return sys.stdin.buffer
+
+
+def check_dialect(name: str) -> None:
+    """Refuse a dialect that does not exist."""
+    from tidings.language.dialects import DIALECTS
+
+    if name not in DIALECTS:
+        raise typer.BadParameter(f"expected a dialect ({', '.join(DIALECTS)}), found {name!r}")
+
+
 @dataclass
 class _Counts:
-    """What the summary says. `constraints` counts those of normal forms within the bound."""
+    """The summary. `constraints` counts those of the normal forms that stay within the bound."""
 
     files: int = 0
     subscriptions: int = 0
     good: int = 0
     bad: int = 0
     constraints: int = 0
-    past_bound: int = 0  # good, but the normal form would pass the bound
+    past_bound: int = 0  # good subscriptions whose normal form would pass the bound
 
 
 class _Report:
-    """What has been found so far, and its writing."""
+    """Counts what the files hold, and writes it."""
 
     def __init__(self, as_json: bool, max_errors: int) -> None:
         self.as_json = as_json
@@ -129,7 +142,7 @@ class _Report:
         self.progress = _Progress(self.counts)
 
     def take(self, file: str, subscriptions: Iterator[Subscription | BadSubscription]) -> None:
-        """Count and show what a file holds."""
+        """Count the subscriptions of a file, and show the bad ones."""
         from tidings.language.errors import NormalFormError
         from tidings.language.files.subscriptions import BadSubscription
 
@@ -162,33 +175,31 @@ class _Report:
                 write(line)
 
     def close(self) -> None:
-        """The counts."""
+        """Write the summary."""
         self.progress.hide()
         counts = self.counts
         if self.as_json:
             write(json.dumps({"summary": asdict(counts)}))
             return
         if counts.bad > self.max_errors:
-            write(
-                f"… {counts.bad - self.max_errors} more bad subscriptions (--max-errors shows more)"
-            )
+            more = counts.bad - self.max_errors
+            write(f"… {count(more, 'more bad subscription')} (--max-errors shows more)")
         if counts.past_bound > self.max_errors:
-            write(f"… {counts.past_bound - self.max_errors} more notes (--max-errors shows more)")
-        bad = f"{counts.bad} bad"
+            more = counts.past_bound - self.max_errors
+            write(f"… {count(more, 'more note')} (--max-errors shows more)")
+        bad = f"{counts.bad:,} bad"
+        large = ""
+        if counts.past_bound:
+            verb = "has" if counts.past_bound == 1 else "have"
+            large = f"; {counts.past_bound:,} {verb} too large a normal form (see the notes)"
         write(
-            f"{_count(counts.files, 'file')}, {_count(counts.subscriptions, 'subscription')}: "
-            f"{counts.good} good, {colour(bad, 'red') if counts.bad else bad}; "
-            f"{_count(counts.constraints, 'constraint')} in normal form, "
-            f"{counts.past_bound} past the bound of it"
+            f"{count(counts.files, 'file')}, {count(counts.subscriptions, 'subscription')}: "
+            f"{counts.good:,} good, {colour(bad, 'red') if counts.bad else bad}{large}"
         )
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _bad_lines(bad: BadSubscription) -> Iterator[str]:
-    """A bad subscription for a person: its place, what is wrong, the text and a caret."""
+    """A bad subscription: its place, what is wrong, the text and a caret below it."""
     from tidings.language.errors import caret
     from tidings.language.explanation import printable
 
@@ -210,13 +221,13 @@ def _past_bound(file: str, one: Subscription, max_filters: int) -> str:
 
     note = colour("note", "yellow")
     return (
-        f"{printable(file)}:{one.line}: {note}: good for matching, but its normal form would pass "
-        f"the bound of {max_filters} filters"
+        f"{printable(file)}:{one.line}: {note}: good, but slower to match: its normal form has "
+        f"more than {max_filters:,} filters"
     )
 
 
 class _Progress:
-    """A line on the terminal while the work is long; none where standard error is no terminal."""
+    """A line on the terminal during long work; none where standard error is not a terminal."""
 
     def __init__(self, counts: _Counts) -> None:
         self.counts = counts
@@ -236,7 +247,7 @@ class _Progress:
             self.status.update(text)
 
     def hide(self) -> None:
-        """Make room for a line; the next step shows it again."""
+        """Clear the line for other output; the next step shows it again."""
         if self.status is not None:
             self.status.stop()
             self.status = None

@@ -1,4 +1,4 @@
-"""`tidings explain`: why does this event match this predicate, or not?"""
+"""`tidings explain`: why does this event match this predicate, or why not?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import colour, complain, complain_of_predicate, write
 
 
 def explain(
@@ -17,18 +17,19 @@ def explain(
     event: Annotated[
         str,
         typer.Option(
-            metavar="JSON", help="The event as a JSON object; @FILE reads a file, - standard input."
+            metavar="JSON",
+            help="The event as a JSON object; @FILE reads a file, - reads standard input.",
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> int:
     """Explain why an event matches a predicate, or why it does not.
 
-    Shows the verdict on every constraint, the predicate's canonical text, its normal form, and what
-    is missing for the nearest filter of that.
+    Shows whether each constraint holds, the predicate's canonical text, its normal form, and which
+    constraints of the nearest filter fail.
 
-    Exits with 0 whether the event matches or not, 1 if the predicate or the event is wrong, 2 if
-    the event cannot be read.
+    Exits with 0 whether the event matches or not, 1 if the predicate or the event is bad, 2 if the
+    event's file cannot be read.
 
     \b
     Example:
@@ -47,9 +48,7 @@ def explain(
     try:
         explanation = explained(parse(predicate), text)
     except PredicateError as error:
-        complain(f"tidings explain: bad predicate: {printable(error.summary)}")
-        for line in error.caret.splitlines():
-            complain(printable(line))
+        complain_of_predicate("tidings explain", error)
         return 1
     except EventError as error:
         complain(f"tidings explain: bad event: {printable(str(error))}")
@@ -68,7 +67,7 @@ def explain(
 
 
 def _event_text(event: str) -> bytes:
-    """The bytes of the event: given, or in a file, or on standard input."""
+    """The bytes of the event, from the argument, a file or standard input."""
     from tidings.language.event import MAX_EVENT_BYTES
 
     if event == "-":

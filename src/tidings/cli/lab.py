@@ -1,4 +1,4 @@
-"""`tidings lab`: what the papers say, measured again."""
+"""`tidings lab`: the results of the papers, measured again."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.extras import GRAPHS, SPARK, require
 from tidings.cli.terminal import colour, complain, progress_bar, write
 
 if TYPE_CHECKING:
@@ -26,18 +27,20 @@ app = typer.Typer(
 
 Results = Annotated[Path, typer.Option(metavar="PATH", help="The folder of results.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Small parameters: two minutes instead of half an hour.")
+    bool, typer.Option("--quick", help="Smaller parameters: two minutes instead of half an hour.")
 ]
-Tiny = Annotated[bool, typer.Option("--tiny", help="The smallest: shows that it works, no more.")]
+Tiny = Annotated[
+    bool, typer.Option("--tiny", help="The smallest parameters, only to show that it works.")
+]
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME", help="Experiments; all if none is named."),
+    typer.Argument(metavar="NAME", help="Experiments; by default all."),
 ]
 
 
 @app.callback()
 def measure_again(context: typer.Context) -> int:
-    """Run the experiments of the papers on Spark, and write what they showed."""
+    """Run the experiments of the papers on Spark, and report their results."""
     if context.invoked_subcommand is None:
         write(context.get_help())
     return 0
@@ -47,7 +50,7 @@ def measure_again(context: typer.Context) -> int:
 def list_parts(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
 ) -> int:
-    """List every part of the five papers: works, with what shows it, or not yet.
+    """List every part of the five papers, and the tests and experiments that show that it works.
 
     \b
     Example:
@@ -80,18 +83,18 @@ def run(
     quick: Quick = False,
     tiny: Tiny = False,
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="The cluster to run on; else this machine.")
+        str | None, typer.Option(metavar="URL", help="Spark's master; by default this machine.")
     ] = None,
     results: Results = FOLDER,
 ) -> int:
     """Run experiments on Spark and keep their results.
 
-    What has been measured before with the same parameters and the same code is not measured again,
-    so an interrupted run goes on where it was. Experiments that measure time run one task at a
-    time; leave the machine alone meanwhile.
+    A result that was measured with the same parameters and the same code is kept and not measured
+    again, so an interrupted run continues where it stopped. Experiments that measure time run one
+    task at a time; leave the machine idle otherwise.
 
-    Exits with 0, with 1 if a row failed (it is kept with its error), with 2 if there is no such
-    experiment or Spark does not start.
+    Exits with 0, 1 if a row failed (the results keep its error), 2 if there is no such experiment
+    or Spark does not start.
 
     \b
     Examples:
@@ -102,6 +105,7 @@ def run(
     setting = _setting("run", quick, tiny)
     if chosen is None or setting is None:
         return 2
+    require(*SPARK, *GRAPHS)
     try:
         failed = _run_all(chosen, setting, master, results)
     except Exception as error:
@@ -112,7 +116,7 @@ def run(
 
 
 def _run_all(chosen: list[Experiment], setting: Setting, master: str | None, results: Path) -> int:
-    """Run experiments; how many rows have failed."""
+    """Run experiments, and return how many rows failed."""
     from tidings.lab.run import run
     from tidings.spark.job import session_is_active
     from tidings.spark.sessions import session
@@ -155,9 +159,9 @@ def report(
     results: Results = FOLDER,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The HTML file to write.")] = REPORT,
 ) -> int:
-    """Write what experiments showed as one HTML file that needs no network.
+    """Write the results of experiments as one HTML file that loads nothing from the network.
 
-    Reads results that `tidings lab run` of the same setting has kept; runs nothing.
+    Reads the results that tidings lab run kept for the same setting, and runs nothing.
 
     \b
     Example:
@@ -204,13 +208,11 @@ def _setting(command: str, quick: bool, tiny: bool) -> Setting | None:
 
 
 def _report(error: Exception) -> int:
-    """One line for what Spark or Java could not do; anything else is ours."""
+    """One line for an error of Spark or Java; any other is raised again."""
     from tidings.language.explanation import printable
-    from tidings.spark.failures import explained
-    from tidings.spark.java import JavaNotFoundError
+    from tidings.spark.failures import explained, is_sparks
 
-    package = type(error).__module__.partition(".")[0]
-    if package in ("pyspark", "py4j") or isinstance(error, JavaNotFoundError):
-        complain(f"tidings lab: {printable(explained(error))} (tidings --debug shows the trace)")
-        return 2
-    raise error
+    if not is_sparks(error):
+        raise error
+    complain(f"tidings lab: {printable(explained(error))} (tidings --debug shows the trace)")
+    return 2

@@ -1,8 +1,9 @@
-"""The command `tidings`: its commands put together, and what becomes of errors.
+"""The command `tidings`: it puts the commands together, and turns errors into one line each.
 
-A command is a function that returns its exit code: 0 all is well, 1 the user's data is not, 2 the
-command could not be carried out. Every error is one line on standard error that ends in a hint;
-`--debug` shows the trace instead. What a command needs is imported when it runs: help is fast.
+A command is a function that returns its exit code: 0 for success, 1 for bad data of the user's, 2
+if the command could not be carried out. Every error is one line on standard error that ends in a
+hint; `--debug` shows the trace instead. A command imports what it needs when it runs, so that help
+is fast.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import typer
 
 from tidings.cli.check import check
 from tidings.cli.explain import explain
+from tidings.cli.extras import advice
 from tidings.cli.lab import app as lab
 from tidings.cli.match import match
 from tidings.cli.network import status, trace, why
@@ -23,16 +25,12 @@ from tidings.cli.publish import publish, subscribe
 from tidings.cli.serve import serve, up
 from tidings.cli.simulate import simulate
 from tidings.cli.store import app as store
-from tidings.cli.terminal import OutputClosed, complain, write
+from tidings.cli.terminal import INTERRUPTED, OutputClosed, complain, write
 from tidings.cli.topology import topology
 from tidings.cli.translate import translate
 
-INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
-OUTPUT_CLOSED = 141
+OUTPUT_CLOSED = 141  # 128 and the number of SIGPIPE
 BUG = 70  # EX_SOFTWARE of sysexits
-# Packages that not all need, and what brings them.
-EXTRAS = {"matplotlib": "lab", "networkx": "lab", "scipy": "lab"}
-EXTRAS |= dict.fromkeys(("prometheus_client", "starlette", "uvicorn"), "live")
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -80,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in takewhile(lambda argument: argument.startswith("-"), given)
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # show what an encoding lacks, rather than fail
+        if hasattr(stream, "reconfigure"):  # write escapes for what the encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
         code = app(given, prog_name="tidings", standalone_mode=False)
@@ -103,8 +101,8 @@ def _report(error: Exception) -> int:
     """One line for an error, and the exit code."""
     from tidings.language.explanation import printable
 
-    # Mistakes in the command line. Typer brings a Click of its own or takes the installed one; this
-    # way it is the class of whichever it is.
+    # A mistake in the command line. Typer has its own Click or uses the installed one; the bases of
+    # its error are the right class in both cases.
     if isinstance(error, typer.BadParameter.__bases__):
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "tidings"
@@ -112,11 +110,10 @@ def _report(error: Exception) -> int:
         complain(f"{command}: {message} (see {command} --help)")
         return 2
     if isinstance(error, OSError):
-        complain(f"tidings: {printable(str(error))} (--debug shows where)")
+        complain(f"tidings: {printable(str(error))} (tidings --debug shows the trace)")
         return 2
-    if isinstance(error, ModuleNotFoundError) and error.name in EXTRAS:
-        extra = EXTRAS[error.name]
-        complain(f"tidings: this needs {error.name}: pip install 'tidings[{extra}]' brings it")
+    if isinstance(error, ModuleNotFoundError) and (needed := advice(error)) is not None:
+        complain(f"tidings: {needed}")
         return 2
     summary = " ".join(f"{type(error).__name__}: {error}".split())
     complain(f"tidings: a bug of Tidings: {printable(summary)} (tidings --debug shows the trace)")

@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.extras import SPARK, require
+from tidings.cli.terminal import INTERRUPTED, colour, complain, count, write
 
 if TYPE_CHECKING:
     from tidings.spark.job import Summary
 
 PULSE_S = 0.25
-IDLE_S = 30.0  # that a stream may take to end its batch when it is asked to stop
+IDLE_S = 30.0  # that an interrupted stream may take to end its batch
 FILES_A_BATCH = 100
 WIDTH = 100  # characters of a sample
-OPTIONS = {"spark.executor.heartbeatInterval": "1s"}  # so that rows are counted while a task runs
+OPTIONS = {"spark.executor.heartbeatInterval": "1s"}  # so that Spark counts rows while a task runs
 
 
-class Format(StrEnum):
-    """How events are written in their files."""
+class EventFormat(StrEnum):
+    """The formats of files of events."""
 
     JSON = "json"
     CSV = "csv"
@@ -36,7 +37,7 @@ class Format(StrEnum):
 
 
 class Written(StrEnum):
-    """How matches are written."""
+    """The formats of the matches."""
 
     PARQUET = "parquet"
     JSON = "json"
@@ -56,51 +57,52 @@ def match(
         list[str], typer.Option(metavar="PATH", help="Files or folders of events; may be repeated.")
     ],
     subscriptions: Annotated[
-        str, typer.Option(metavar="PATH", help="A file of subscriptions, or a store.")
+        str, typer.Option(metavar="PATH", help="A file of subscriptions or a store.")
     ],
     out: Annotated[
         str | None, typer.Option(metavar="PATH", help="The folder for the matches.")
     ] = None,
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark's master; this machine if none.")
+        str | None, typer.Option(metavar="URL", help="Spark's master; by default this machine.")
     ] = None,
     format: Annotated[
-        Format | None, typer.Option(help="The format of events whose names do not tell.")
+        EventFormat | None,
+        typer.Option(help="The format of the events, if their names have no known ending."),
     ] = None,
     written: Annotated[
         Written, typer.Option("--write", help="The format of the matches.")
     ] = Written.PARQUET,
     output: Annotated[
-        Output, typer.Option(help="A row a match, a row an event, or a row a subscription.")
+        Output, typer.Option(help="A row for each match, each event or each subscription.")
     ] = Output.PAIRS,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Match nothing if something is wrong.")
+        bool, typer.Option("--strict", help="Match nothing if a subscription or event is bad.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the plan, and match nothing.")
+        bool, typer.Option("--explain", help="Show the plan and match nothing.")
     ] = False,
     stream: Annotated[
-        bool, typer.Option("--stream", help="Follow a folder of events and a store until stopped.")
+        bool, typer.Option("--stream", help="Match new files with a store until interrupted.")
     ] = False,
     once: Annotated[
-        bool, typer.Option("--once", help="With --stream: stop when all that is there is matched.")
+        bool, typer.Option("--once", help="With --stream: stop when all present files are matched.")
     ] = False,
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH", help="With --stream: its memory; OUT/_checkpoint if not said."
+            metavar="PATH", help="With --stream: its checkpoint; by default OUT/_checkpoint."
         ),
     ] = None,
 ) -> int:
-    """Match events with subscriptions, and write who gets what.
+    """Match events with subscriptions on Spark, and write the matches.
 
-    Events are JSON lines, CSV with a header, or Parquet; subscriptions the files of tidings check,
-    Parquet, or a store. What is wrong among either is counted, shown and left out; rejected events
-    are in OUT/_rejected.
+    Events are JSON lines, CSV with a header, or Parquet. Subscriptions are the files of tidings
+    check, Parquet, or a store. The command counts and shows bad events and subscriptions and leaves
+    them out; it writes the bad events to OUT/_rejected.
 
-    Exits with 0 if all went well, 1 with --strict if something is wrong, 2 if the job could not be
-    carried out.
+    Exits with 0 if the matches are written, 1 with --strict if a subscription or event is bad, 2 if
+    the job could not be carried out.
 
     \b
     Example:
@@ -113,8 +115,12 @@ def match(
     if (once or checkpoint is not None) and not stream:
         raise typer.BadParameter("--once and --checkpoint are for --stream")
     if stream and (len(events) != 1 or output != "pairs" or overwrite or explain or strict):
-        raise typer.BadParameter("--stream takes one folder of events and writes pairs")
+        raise typer.BadParameter(
+            "--stream takes one folder of events and writes pairs, without --overwrite, --explain "
+            "and --strict"
+        )
     _check_paths(events, subscriptions, None if overwrite or stream else out)
+    require(*SPARK)
     watch = _Watch()
     try:
         with _spark(master, debug, watch) as spark:
@@ -143,9 +149,8 @@ def match(
             return 0
     except KeyboardInterrupt:
         watch.close()
-        complain(f"tidings match: interrupted after {watch.seconds():.0f} s, while it was to "
-                 f"{watch.doing}")  # fmt: skip
-        return 130
+        complain(f"tidings match: interrupted after {watch.seconds():.0f} s ({watch.doing})")
+        return INTERRUPTED
     except Exception as error:
         watch.close()
         if debug:
@@ -154,19 +159,19 @@ def match(
 
 
 def _check_paths(events: list[str], subscriptions: str, new: str | None) -> None:
-    """Find what is missing, or in the way, before Spark is started. Spark itself knows others."""
+    """Refuse missing inputs and an existing output before Spark starts; it checks URLs itself."""
     for path in (*events, subscriptions):
         if "://" not in path and "*" not in path and not os.path.exists(path):
             raise typer.BadParameter(f"{path}: no such file or folder")
     if new is not None and os.path.isdir(new) and not os.listdir(new):
-        os.rmdir(new)  # what is left of a job that was stopped
+        os.rmdir(new)  # an interrupted job left it
     if new is not None and "://" not in new and os.path.exists(new):
-        raise typer.BadParameter(f"{new} is there already; name another, or --overwrite it")
+        raise typer.BadParameter(f"{new} exists already; name another, or --overwrite it")
 
 
 @contextmanager
 def _spark(master: str | None, debug: bool, watch: _Watch) -> Iterator[Any]:
-    """A session, stopped at the end unless it was there before."""
+    """A session; stops it at the end unless it was active before."""
     from tidings.spark.job import session_is_active, start
 
     if session_is_active():
@@ -186,11 +191,11 @@ def _spark(master: str | None, debug: bool, watch: _Watch) -> Iterator[Any]:
 
 @contextmanager
 def _errors_aside(debug: bool) -> Iterator[None]:
-    """Start Java with its standard error shut: what goes wrong is told in one line of ours."""
+    """Start Java with its standard error closed; our own line says what went wrong."""
     if debug:
         yield
         return
-    logging.getLogger().addHandler(logging.NullHandler())  # or Python's side of it is heard
+    logging.getLogger().addHandler(logging.NullHandler())  # or py4j logs to standard error
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -203,13 +208,11 @@ def _errors_aside(debug: bool) -> Iterator[None]:
 
 
 def _report(error: Exception) -> int:
-    """One line for what the user, Spark or Java did wrong; anything else is ours."""
+    """One line for a mistake of the user's or an error of Spark's; any other is raised again."""
     from tidings.language.explanation import printable
-    from tidings.spark.failures import explained
-    from tidings.spark.java import JavaNotFoundError
+    from tidings.spark.failures import explained, is_sparks
 
-    package = type(error).__module__.partition(".")[0]
-    if package in ("pyspark", "py4j") or isinstance(error, JavaNotFoundError):
+    if is_sparks(error):
         complain(f"tidings match: {printable(explained(error))} (tidings --debug shows the trace)")
         return 2
     if not isinstance(error, ValueError):
@@ -232,7 +235,7 @@ def _follow(
     store: str,
     out: str,
     checkpoint: str,
-    format: Format | None,
+    format: EventFormat | None,
     written: Written,
     once: bool,
 ) -> int:
@@ -254,11 +257,11 @@ def _follow(
                 watch.hide()
                 bad = f", {batch.rejected} rejected" if batch.rejected else ""
                 write(f"batch {batch.batch}: version {batch.version}, "
-                      f"{_count(batch.events or 0, 'event')}, "
-                      f"{_count(batch.matches or 0, 'match')}{bad}")  # fmt: skip
+                      f"{count(batch.events or 0, 'event')}, "
+                      f"{count(batch.matches or 0, 'match')}{bad}")  # fmt: skip
 
     stopped = threading.Event()
-    # Not as an exception: it would come in the middle of a talk with Java.
+    # Not as an exception: it could break a call to Java in the middle.
     before = signal.signal(signal.SIGINT, lambda *_: stopped.set())
     try:
         while query.isActive and not stopped.wait(PULSE_S):
@@ -270,12 +273,12 @@ def _follow(
             while _in_a_batch(query) and time.monotonic() < patience:
                 time.sleep(PULSE_S / 10)
             query.stop()
-        query.awaitTermination()  # raises what has ended it
+        query.awaitTermination()  # raises the error that ended it
     finally:
         signal.signal(signal.SIGINT, before)
     tell()
     watch.close()
-    write(f"{_count(shown - first, 'batch')}; {out} goes on from {checkpoint}")
+    write(f"{count(shown - first, 'batch')}; run it again to continue from {checkpoint}")
     return 0
 
 
@@ -302,7 +305,7 @@ def _show(summary: Summary, out: str, watch: _Watch) -> None:
     ):
         if not number:
             continue
-        write(colour(f"{'rejected':14} {number:>14,} {what}", "red"))
+        write(colour(f"{'rejected':14} {number:>14,} {what[:-1] if number == 1 else what}", "red"))
         for sample in samples:
             write(f"  {printable(sample.what)[:WIDTH]}: {printable(sample.reason)[:WIDTH]}")
         if number > len(samples):
@@ -310,20 +313,15 @@ def _show(summary: Summary, out: str, watch: _Watch) -> None:
     if summary.busiest:
         write("busiest subscriptions")
         for id, number in summary.busiest:
-            write(f"  {printable(str(id)):40} {number:>12,} events"[:WIDTH])
+            noun = "event" if number == 1 else "events"
+            write(f"  {printable(str(id)):40} {number:>12,} {noun}"[:WIDTH])
     times = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in watch.phases.items())
     write(f"time: {times}")
     write(f"matches are in {printable(out)}")
 
 
-def _count(number: int, what: str) -> str:
-    if number == 1:
-        return f"{number} {what}"
-    return f"{number:,} {what}{'es' if what.endswith('ch') else 's'}"
-
-
 class _Watch:
-    """Times phases, and on a terminal shows which one it is and how far Spark has got."""
+    """Times the phases of a job, and on a terminal shows the current one and Spark's progress."""
 
     def __init__(self) -> None:
         self.started = time.monotonic()
@@ -343,7 +341,7 @@ class _Watch:
         begun = time.monotonic()
         self.doing = name
         if self._thread is None and sys.stderr.isatty():
-            # A way to the terminal of our own: while Java starts, standard error is shut.
+            # A copy of standard error, which is closed while Java starts.
             self._terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w")
             self._thread = threading.Thread(target=self._pulse, daemon=True)
             self._thread.start()
@@ -354,13 +352,13 @@ class _Watch:
         self._spark = spark
 
     def hide(self) -> None:
-        """Make room for a line."""
+        """Clear the line for other output."""
         status, self._status = self._status, None
         if status is not None:
             status.stop()
 
     def close(self) -> None:
-        """Show nothing any more."""
+        """Stop to show progress."""
         self._ending.set()
         if self._thread is not None:
             self._thread.join()

@@ -1,4 +1,4 @@
-"""`tidings trace`, `tidings why` and `tidings status`: what the network would do, and does."""
+"""`tidings trace`, `tidings why` and `tidings status`: what the network does, or would do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tidings.cli.publish import URL, Authority, Token, Url, on_network, token_of
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import colour, complain, count, write
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON object.")]
 
@@ -22,9 +22,10 @@ def trace(
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
-    """Show which way an event would go if it were published at this router, and why.
+    """Show which links an event would take if it were published at this router, and why.
 
-    Nothing is delivered. Exits with 0, with 1 if nobody would get it, with 2 if there is no router.
+    Nothing is delivered. Exits with 0 if somebody would get the event, 1 if nobody would or the
+    event is bad, 2 if there is no router.
 
     \b
     Example:
@@ -34,16 +35,16 @@ def trace(
 
 
 def why(
-    subscription: Annotated[str, typer.Argument(help="Its name, ROUTER/NUMBER.")],
+    subscription: Annotated[str, typer.Argument(help="The subscription's name, ROUTER/NUMBER.")],
     event: Annotated[str, typer.Argument(help="The event, as JSON.")],
     url: Url = URL,
     as_json: AsJson = False,
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
-    """Tell why a subscription does or does not get an event that is published at this router.
+    """Show why a subscription gets an event that is published at this router, or why not.
 
-    Exits with 0 if it does, with 1 if it does not, with 2 if there is no router.
+    Exits with 0 if it does, 1 if it does not or the event is bad, 2 if there is no router.
 
     \b
     Example:
@@ -58,7 +59,7 @@ def status(
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
-    """Show the routers of the network, their links, and what has happened.
+    """Show the routers of the network, their links and their counters.
 
     \b
     Example:
@@ -84,75 +85,83 @@ async def _ask(
     try:
         event = dict(read(text))
     except EventError as error:
-        complain(f"tidings {kind}: {printable(str(error))}")
-        return 2
+        complain(f"tidings {kind}: bad event: {printable(str(error))}")
+        return 1
     async with connect(url, token=token_of(token), authority=authority) as net:
         findings = await net.ask(kind, event, subscription)
     findings.sort(key=lambda finding: (finding.get("hops", 0), str(finding.get("node"))))
     if as_json:
         write(json.dumps({kind: findings}))
-    else:
-        for line in SHOW[kind](findings):
-            write(printable(line) if "\x1b" not in line else line)
+        return VERDICT[kind](findings)
+    for finding in findings:
+        if finding.get("silent"):
+            write(printable(f"{finding['node']}: no answer"))
+            continue
+        for line in SHOW[kind](finding):
+            write(line)
     return VERDICT[kind](findings)
 
 
-def _trace_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
-    for finding in findings:
-        indent = "  " * finding.get("hops", 0)
-        if finding.get("silent"):
-            yield f"{finding['node']}: no answer"
-            continue
-        names = ", ".join(finding["subscriptions"]) or "nobody"
-        yield f"{indent}{finding['node']}: for {names}"
-        for neighbour, link in sorted(finding["links"].items()):
-            mark = "takes" if link["taken"] else "not"
-            yield f"{indent}  {mark} the link to {neighbour}: {link['why']}"
+# One router's answer as lines. Names and predicates come from other people: they are cleaned.
 
 
-def _why_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
-    for finding in findings:
-        node = finding["node"]
-        if finding.get("silent"):
-            yield f"{node}: no answer"
-        elif "unreachable" in finding:
-            yield f"{node}: no route leads to {finding['unreachable']}"
-        elif "subscription" in finding:
-            held = finding["subscription"]
-            if held.get("held") is False:
-                yield f"{node}: there is no such subscription here (any more)"
-                continue
-            if not held["established"]:
-                yield f"{node}: it is not established yet"
-            yield from (f"{node}: {line}" for line in held["explanation"].splitlines())
-        else:
-            for neighbour, link in finding["links"].items():
-                mark = "takes" if link["taken"] else "does not take"
-                yield f"{node}: {mark} the link to {neighbour}: {link['why']}"
+def _trace_lines(finding: dict[str, Any]) -> Iterator[str]:
+    from tidings.language.explanation import printable
+
+    indent = "  " * finding.get("hops", 0)
+    names = ", ".join(finding["subscriptions"]) or "nobody"
+    yield printable(f"{indent}{finding['node']}: for {names}")
+    for line in _link_lines(dict(sorted(finding["links"].items()))):
+        yield f"{indent}  {line}"
 
 
-def _status_lines(findings: list[dict[str, Any]]) -> Iterator[str]:
-    for finding in findings:
-        node = finding["node"]
-        if finding.get("silent"):
-            yield f"{node}: no answer"
-            continue
-        counts, up_s = finding["counts"], max(finding["up_s"], 0.1)
-        state = "settled" if finding["settled"] else colour("finding routes", "yellow")
+def _why_lines(finding: dict[str, Any]) -> Iterator[str]:
+    from tidings.language.explanation import printable
+
+    node = printable(finding["node"])
+    if "unreachable" in finding:
+        yield f"{node}: no route leads to {printable(finding['unreachable'])}"
+    elif "subscription" not in finding:
+        for line in _link_lines(finding["links"]):
+            yield f"{node}: {line}"
+    elif finding["subscription"].get("held") is False:
+        yield f"{node}: there is no such subscription here (any more)"
+    else:
+        held = finding["subscription"]
+        if not held["established"]:
+            yield f"{node}: the network does not know it everywhere yet"
+        for line in held["explanation"].splitlines():
+            yield f"{node}: {printable(line)}"
+
+
+def _link_lines(links: dict[str, Any]) -> Iterator[str]:
+    from tidings.language.explanation import printable
+
+    for neighbour, link in links.items():
+        verb = "takes" if link["taken"] else "does not take"
+        yield printable(f"{verb} the link to {neighbour}: {link['why']}")
+
+
+def _status_lines(finding: dict[str, Any]) -> Iterator[str]:
+    from tidings.language.explanation import printable
+
+    counts, up_s = finding["counts"], max(finding["up_s"], 0.1)
+    state = "settled" if finding["settled"] else colour("finding routes", "yellow")
+    yield (
+        f"{printable(finding['node'])}: {state}, up {finding['up_s']:.0f} s, "
+        f"{count(finding['connected'], 'client')}, "
+        f"{count(finding['subscriptions'], 'subscription')}, {counts['published']} published "
+        f"({counts['published'] / up_s:.1f}/s), {counts['delivered']} delivered, "
+        f"{finding['dropped']} dropped"
+    )
+    for neighbour, link in finding["links"].items():
+        mark = "up" if link["up"] else colour("down", "red")
+        interest = finding["interests"].get(neighbour, "")
         yield (
-            f"{node}: {state}, up {finding['up_s']:.0f} s, {finding['connected']} clients, "
-            f"{finding['subscriptions']} subscriptions, {counts['published']} published "
-            f"({counts['published'] / up_s:.1f}/s), {counts['delivered']} delivered, "
-            f"{finding['dropped']} dropped"
+            f"  link to {printable(neighbour)}: {mark}, events {link['events_in']} in, "
+            f"{link['events_out']} out, bytes {link['bytes_in']} in, {link['bytes_out']} out"
+            + (f"; wanted behind it: {printable(interest)}" if interest else "")
         )
-        for neighbour, link in finding["links"].items():
-            mark = "up" if link["up"] else colour("down", "red")
-            interest = finding["interests"].get(neighbour, "")
-            yield (
-                f"  link to {neighbour}: {mark}, events {link['events_in']} in, "
-                f"{link['events_out']} out, bytes {link['bytes_in']} in, {link['bytes_out']} out"
-                + (f"; behind it: {interest}" if interest else "")
-            )
 
 
 def _delivered(findings: list[dict[str, Any]]) -> int:
@@ -161,7 +170,7 @@ def _delivered(findings: list[dict[str, Any]]) -> int:
     return 0 if taken and held and held[0].get("matches") else 1
 
 
-SHOW: dict[str, Callable[[list[dict[str, Any]]], Iterator[str]]] = {
+SHOW: dict[str, Callable[[dict[str, Any]], Iterator[str]]] = {
     "trace": _trace_lines,
     "why": _why_lines,
     "status": _status_lines,

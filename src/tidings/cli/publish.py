@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from tidings.cli.terminal import complain, write
+from tidings.cli.terminal import complain, complain_of_predicate, write
+from tidings.cli.terminal import count as count_of
 
 URL = "tidings://127.0.0.1:7471"
 Url = Annotated[str, typer.Option("--url", help="The router, tidings://HOST:PORT.")]
@@ -23,16 +24,19 @@ Authority = Annotated[
 
 def publish(
     event: Annotated[
-        list[str] | None, typer.Argument(help="Events as JSON; none: lines of standard input.")
+        list[str] | None,
+        typer.Argument(help="Events as JSON; without any, the lines of standard input."),
     ] = None,
     url: Url = URL,
-    level: Annotated[str, typer.Option(help="received, routed or delivered.")] = "received",
+    level: Annotated[
+        str, typer.Option(help="What to wait for: received, routed or delivered.")
+    ] = "received",
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
     """Publish events, one JSON object a line.
 
-    Exits with 0, with 1 if events were not taken, with 2 if there is no router.
+    Exits with 0, 1 if an event is bad or was not accepted, 2 if there is no router.
 
     \b
     Examples:
@@ -93,7 +97,7 @@ def _report(done: set[asyncio.Task[str | None]]) -> int:
 
 
 async def _lines(given: list[str] | None) -> AsyncIterator[str]:
-    """What is to be published, as it comes."""
+    """The events to publish, as they arrive."""
     if given:
         for line in given:
             yield line
@@ -104,20 +108,20 @@ async def _lines(given: list[str] | None) -> AsyncIterator[str]:
 
 
 def subscribe(
-    predicate: Annotated[str, typer.Argument(help="What is wanted: severity > 2")],
+    predicate: Annotated[str, typer.Argument(help="The predicate, such as: severity > 2")],
     url: Url = URL,
-    count: Annotated[
-        int | None, typer.Option(min=1, help="End after so many; without it, never.")
-    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="End after this many events.")] = None,
     policy: Annotated[
-        str, typer.Option(help="If lines are not read in time: block, drop or disconnect.")
+        str, typer.Option(help="When the reader is too slow: block, drop or disconnect.")
     ] = "block",
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
     """Write the events that match, one JSON object a line, until interrupted.
 
-    When it is established, its name in the network is written to standard error.
+    Writes the subscription's name to standard error as soon as the network knows it.
+
+    Exits with 0 after --count events, 1 if the predicate is bad, 2 if there is no router.
 
     \b
     Examples:
@@ -143,8 +147,8 @@ async def _subscribe(
     try:
         parse(predicate)
     except PredicateError as error:
-        complain(f"tidings subscribe: {printable(str(error))}")
-        return 2
+        complain_of_predicate("tidings subscribe", error)
+        return 1
     async with connect(url, token=token_of(token), policy=policy, authority=authority) as net:
         subscription = await net.subscribe(predicate)
         complain(f"subscribed: {printable(subscription.name)}")
@@ -156,28 +160,35 @@ async def _subscribe(
             taken += 1
             if net.dropped > dropped:
                 dropped = net.dropped
-                complain(f"tidings subscribe: {dropped} events were dropped so far")
+                complain(f"tidings subscribe: {count_of(dropped, 'event')} dropped so far")
             if count is not None and taken >= count:
                 break
     return 0
 
 
 def token_of(path: Path | None) -> str:
-    """The token in a file; no token without one."""
+    """The token in a file; an empty one without a file."""
     return "" if path is None else path.read_text(encoding="utf-8").strip()
 
 
 def on_network(command: str, work: Coroutine[Any, Any, int]) -> int:
-    """Run a command's work; its exit code, 2 where there is no network to do it on."""
+    """Run a command's work and return its exit code, 2 where the network cannot do it."""
     from tidings.language.explanation import printable
     from tidings.live.access import ConfigurationError
     from tidings.live.serving import run
-    from tidings.live.subscription import NetworkError
+    from tidings.live.subscription import NetworkError, RefusedError
     from tidings.wire.errors import WireError
 
     try:
         code: int = run(work)
     except (NetworkError, WireError, ConfigurationError, ValueError, OSError) as error:
-        complain(f"tidings {command}: {printable(str(error))} (is there a router? tidings serve)")
+        # An error with a file name is about that file. A refusal shows that a router runs.
+        unreachable = isinstance(error, OSError) and error.filename is None
+        unreachable |= isinstance(error, NetworkError) and not isinstance(error, RefusedError)
+        hint = " (is there a router? tidings serve starts one)" if unreachable else ""
+        first, *more = str(error).splitlines() or [type(error).__name__]
+        complain(f"tidings {command}: {printable(first)}{hint}")
+        for line in more:
+            complain(printable(line))
         return 2
     return code

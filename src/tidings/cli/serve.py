@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.extras import PAGES, require
 from tidings.cli.terminal import complain, write
 
-POLL_S = 0.2  # between looks whether all routers run
+POLL_S = 0.2  # from one check that all routers run to the next
 
 if TYPE_CHECKING:
     from tidings.live.router import Router
@@ -30,23 +31,26 @@ def serve(
         list[str] | None, typer.Option(help="A neighbour to connect to, HOST:PORT; repeatable.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The router's name; by default where it listens.")
+        str | None, typer.Option(help="The router's name; by default its address.")
     ] = None,
     scheme: Annotated[str, typer.Option(help="content, or flooding for comparison.")] = "content",
     http: Annotated[
-        str | None, typer.Option(help="Where to show /metrics, /status, /health: HOST:PORT.")
+        str | None, typer.Option(help="HOST:PORT of the pages /metrics, /status and /health.")
     ] = None,
     record: Annotated[
-        Path | None, typer.Option(help="Record every cause and action in this file.")
+        Path | None, typer.Option(help="Record what the router gets and does in this file.")
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Take all of it from a file in TOML instead.")
+        Path | None, typer.Option(help="Take all settings from a TOML file instead.")
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Write a journal to standard error.")] = False,
 ) -> int:
     """Run a router until it is interrupted.
 
-    Writes one line of JSON when it listens. Without --config it listens on this machine only.
+    Writes one line of JSON as soon as it listens. Without --config it accepts connections from this
+    machine only.
+
+    Exits with 0, or with 2 if a setting is wrong.
 
     \b
     Examples:
@@ -79,6 +83,8 @@ def serve(
     except ConfigurationError as error:
         complain(f"tidings serve: {error}")
         return 2
+    if settings.http_port is not None:
+        require(*PAGES)
     if log:
         write_journal()
     run(serve_router(settings, _ready))
@@ -92,9 +98,11 @@ def _ready(router: Router, pages: int | None) -> None:
 
 
 def up(
-    network: Annotated[Path, typer.Argument(help="A file in TOML with tables [[node]].")],
+    network: Annotated[Path, typer.Argument(help="A TOML file with a table [[node]] for each.")],
 ) -> int:
     """Run a whole network on this machine, a process for each router, until it is interrupted.
+
+    Exits with 0, 1 if a router stopped by itself, 2 if the file is wrong.
 
     \b
     Example:
@@ -108,6 +116,8 @@ def up(
     except ConfigurationError as error:
         complain(f"tidings up: {error}")
         return 2
+    if any(settings.http_port is not None for settings in nodes):
+        require(*PAGES)
     processes: list[subprocess.Popen[bytes]] = []
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -117,8 +127,8 @@ def up(
         sys.stdout.flush()
         while all(process.poll() is None for process in processes):
             time.sleep(POLL_S)
-        gone = next(n for n, process in enumerate(processes) if process.poll() is not None)
-        complain(f"tidings up: {nodes[gone].node} has stopped, so all do")
+        ended = next(n for n, process in enumerate(processes) if process.poll() is not None)
+        complain(f"tidings up: {nodes[ended].node} stopped, so the others are stopped too")
         return 1
     except KeyboardInterrupt:
         return 0
@@ -130,7 +140,7 @@ def up(
 
 
 def _start(network: Path, number: int) -> subprocess.Popen[bytes]:
-    """A process that runs one router of the file."""
+    """Start a process for one router of the file."""
     code = "import sys; from tidings.cli.serve import one_of; one_of(sys.argv[1], int(sys.argv[2]))"
     command = [sys.executable, "-c", code, os.fspath(network), str(number)]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""`tidings simulate`: what do routing schemes cost on this network, and do protocols hold?"""
+"""`tidings simulate`: what do routing schemes cost on this network, and do protocols survive?"""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tidings.cli.extras import require
 from tidings.cli.terminal import colour, complain, progress_bar, write
+from tidings.cli.topology import graph_of
 
 if TYPE_CHECKING:
     from tidings.overlay.graph import Graph
@@ -18,40 +20,40 @@ if TYPE_CHECKING:
 
 def simulate(
     topology: Annotated[
-        str, typer.Option(help="The network; tidings topology lists what there is.")
+        str, typer.Option(help="The network; tidings topology lists the possible ones.")
     ] = "ba:200",
     scheme: Annotated[
-        str | None, typer.Option(help="Schemes, with commas between; all without it.")
+        str | None, typer.Option(help="Schemes, separated by commas; by default all.")
     ] = None,
     subscriptions: Annotated[
-        int, typer.Option(min=0, max=100_000, help="How many every node holds.")
+        int, typer.Option(min=0, max=100_000, help="Subscriptions at each node.")
     ] = 10,
     events: Annotated[
-        int, typer.Option(min=0, max=10_000_000, help="How many are published, at random nodes.")
+        int, typer.Option(min=0, max=10_000_000, help="Events, each published at a random node.")
     ] = 1_000,
     protocol: Annotated[
         str | None,
-        typer.Option(help="Break a network that runs this protocol, instead of comparing schemes."),
+        typer.Option(help="Test this protocol under faults, instead of comparing schemes."),
     ] = None,
     faults: Annotated[
-        str, typer.Option(help="With --protocol: all, none, or kinds with commas between.")
+        str, typer.Option(help="With --protocol: all, none, or kinds separated by commas.")
     ] = "all",
     seeds: Annotated[
-        int, typer.Option(min=1, max=100_000_000, help="With --protocol: how many are run.")
+        int, typer.Option(min=1, max=100_000_000, help="With --protocol: the number of runs.")
     ] = 100,
     seed: Annotated[
-        int, typer.Option(min=0, help="Decides all that is drawn; of several, the first.")
+        int, typer.Option(min=0, help="The seed of all random choices; of many runs, the first.")
     ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> int:
     """Compare routing schemes: the same events on the same network under each.
 
-    Subscriptions and events are those of paper F's generator. With --protocol, a network runs it
-    while links and nodes fail, once for each seed, and every delivery is checked; the topology
-    small is another small one for each seed.
+    Subscriptions and events come from the generator of paper F. With --protocol, a network runs
+    the protocol while links and nodes fail, once for each seed, and every delivery is checked. The
+    topology small gives each seed a small network of its own.
 
-    Exits with 0, with 1 if an event was lost or anything else went wrong that must not, with 2 if
-    there is no such topology, scheme, protocol or fault.
+    Exits with 0, 1 if an event was lost or a protocol broke another of its guarantees, 2 if there
+    is no such topology, scheme, protocol or fault.
 
     \b
     Examples:
@@ -63,6 +65,7 @@ def simulate(
 
         with progress_bar() as step:
             return run_swarm(topology, protocol, faults, seeds, seed, as_json, step)
+    require("scipy")  # before the kernels are compiled, which may take a minute
     return _compare(topology, scheme, subscriptions, events, seed, as_json)
 
 
@@ -74,7 +77,6 @@ def _compare(
     from tidings.language.explanation import printable
     from tidings.matching.workload import ForwardingWorkload
     from tidings.overlay.paths import unique_paths
-    from tidings.overlay.topologies import TopologyError, topology
     from tidings.routing.comparison import compare
     from tidings.routing.network import Network
     from tidings.routing.schemes import SCHEMES
@@ -87,10 +89,8 @@ def _compare(
             f"tidings simulate: --scheme: expected some of {known}, found {printable(unknown[0])!r}"
         )
         return 2
-    try:
-        graph = topology(text, seed)
-    except TopologyError as error:
-        complain(f"tidings simulate: {printable(str(error))} (tidings topology lists them)")
+    graph = graph_of("simulate", text, seed)
+    if graph is None:
         return 2
     workload = ForwardingWorkload(seed=seed)
     chance = Random(f"sources {seed}")
@@ -121,7 +121,7 @@ def _compare(
 def _table(
     text: str, seed: int, graph: Graph, subscriptions: int, rows: list[Measures]
 ) -> Iterator[str]:
-    """The comparison for a person."""
+    """The comparison as a table of text."""
     from tidings.language.explanation import printable
 
     yield (
@@ -147,7 +147,7 @@ def _table(
         first, *others = (cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         yield "  ".join([line[0].ljust(len(first)), *others[:-1], line[-1]])
     if any(row.state_bits is None for row in rows):
-        yield "state bits: too many filters to reduce; unreduced is the bound"
+        yield "-: too many filters to reduce; the column unreduced is an upper bound"
 
 
 def _verdict(row: Measures) -> str:
@@ -159,7 +159,7 @@ def _verdict(row: Measures) -> str:
 
 
 def _short(bits: int | None) -> str:
-    """A number of bits in three digits and a unit."""
+    """A number of bits with three digits and a unit."""
     if bits is None:
         return "-"
     value, units = float(bits), iter(("", "k", "M", "G", "T", "P", "E"))

@@ -1,20 +1,22 @@
-"""`tidings store`: subscriptions in a folder that streams read while they change."""
+"""`tidings store`: subscriptions in a folder that streams follow as it changes."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.check import Format, source_of
+from tidings.cli.terminal import colour, complain, count, write
 
 if TYPE_CHECKING:
     from tidings.language.files.subscriptions import BadSubscription
     from tidings.spark.store import Commit, Store
 
-SHOWN = 20  # subscriptions that are listed, and refused ones
+SHOWN = 20  # subscriptions that are listed at most, and refused ones
 
 app = typer.Typer(
     add_completion=False,
@@ -29,74 +31,102 @@ Files = Annotated[
 ]
 OneId = Annotated[str | None, typer.Option("--id", help="The id of one subscription.")]
 OnePredicate = Annotated[str | None, typer.Option("--predicate", help="Its predicate.")]
-Dialect = Annotated[str, typer.Option(help="The dialect of predicates that name none.")]
-Format = Annotated[
-    str | None, typer.Option(help="csv, jsonl or text, where the name does not tell.")
+Dialect = Annotated[str, typer.Option(help="The dialect, where a file does not name one.")]
+FileFormat = Annotated[
+    Format | None, typer.Option(help="The format of files, if their names have no known ending.")
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Change nothing if one cannot be taken.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Change nothing if one is refused.")]
 
 
 @app.callback()
 def keep(context: typer.Context) -> int:
-    """Keep subscriptions in a folder, with all their versions; streams follow it as it changes."""
+    """Keep subscriptions in a folder with all their versions; streams follow the changes."""
     if context.invoked_subcommand is None:
         write(context.get_help())
     return 0
 
 
-@app.command()
-def add(
+ADD = """Add subscriptions whose ids are not in the store; the first ones make it.
+
+Files are those of tidings check, or Parquet with the columns subscription and predicate. The
+command shows each subscription that the store refuses, and adds the others.
+
+Exits with 0 if all were added, 1 if one was not, 2 if a file or the store cannot be read.
+
+\b
+Example:
+  tidings store add --store alerts --id ada --predicate "severity > 2"
+  tidings store add --store alerts alerts.csv
+"""
+REPLACE = """Give other predicates to subscriptions that are in the store.
+
+Exits with 0 if all were replaced, 1 if one was not, 2 if a file or the store cannot be read.
+
+\b
+Example:
+  tidings store replace --store alerts --id ada --predicate "severity > 3"
+"""
+
+
+@app.command("add", help=ADD)
+@app.command("replace", help=REPLACE)
+def add_or_replace(
+    context: typer.Context,
     store: Folder,
     files: Files = None,
     id: OneId = None,
     predicate: OnePredicate = None,
     dialect: Dialect = "tidings",
-    format: Format = None,
+    format: FileFormat = None,
     strict: Strict = False,
 ) -> int:
-    """Add subscriptions whose ids are not in the store; the first ones make it.
+    """Add or replace the subscriptions of files, or one."""
+    from tidings.language.files.subscriptions import SubscriptionFileError
+    from tidings.spark.files import joined, read_rows
+    from tidings.spark.intake import StoreError
 
-    Files are those of tidings check, or Parquet with the columns subscription and predicate. What
-    cannot be taken is shown, and the others are added.
+    what = str(context.info_name)
+    if bool(files) == (id is not None) or (id is None) != (predicate is None):
+        raise typer.BadParameter("name files, or one subscription by --id and --predicate")
+    bad: list[BadSubscription] = []
+    parts: list[Any] = []
+    try:
+        for file in files or ():
+            rows, wrong = read_rows(source_of(file, format), format, dialect)
+            parts.append(rows)
+            bad += wrong
+    except (SubscriptionFileError, StoreError) as error:
+        return _failed(what, str(error))
+    if bad and strict:
+        _show_bad(bad)
+        complain(f"tidings store {what}: nothing was changed (--strict)")
+        return 1
 
-    Exits with 0 if all were added, 1 if one was not, 2 if a file or the store cannot be read.
+    def change(held: Store) -> Commit:
+        rows: Any
+        if id is not None:
+            rows = [(*_as_ids(held, [id]), predicate, dialect)]
+        else:
+            rows = joined(parts, _has_integers(held))
+        return (held.add if what == "add" else held.replace)(rows, strict=strict)
 
-    \b
-    Example:
-      tidings store add --store alerts --id ada --predicate "severity > 2"
-      tidings store add --store alerts alerts.csv
-    """
-    return _change("add", store, files, id, predicate, dialect, format, strict)
-
-
-@app.command()
-def replace(
-    store: Folder,
-    files: Files = None,
-    id: OneId = None,
-    predicate: OnePredicate = None,
-    dialect: Dialect = "tidings",
-    format: Format = None,
-    strict: Strict = False,
-) -> int:
-    """Give other predicates to subscriptions that are in the store.
-
-    \b
-    Example:
-      tidings store replace --store alerts --id ada --predicate "severity > 3"
-    """
-    return _change("replace", store, files, id, predicate, dialect, format, strict)
+    return _carry_out(what, store, change, bad)
 
 
 @app.command()
 def remove(
     store: Folder,
     ids: Annotated[
-        list[str], typer.Argument(metavar="ID", help="The ids; - reads them, a line each.")
+        list[str],
+        typer.Argument(
+            metavar="ID", help="The ids; - reads them from the lines of standard input."
+        ),
     ],
     strict: Strict = False,
 ) -> int:
     """Remove subscriptions from the store.
+
+    Exits with 0 if all were removed, 1 if one was not, 2 if the store cannot be read.
 
     \b
     Example:
@@ -107,19 +137,17 @@ def remove(
     def change(held: Store) -> Commit:
         return held.remove(_as_ids(held, given), strict=strict)
 
-    return _carried_out("remove", store, change, [])
+    return _carry_out("remove", store, change, [])
 
 
 @app.command("list")
 def list_subscriptions(
     store: Folder,
-    version: Annotated[
-        int | None, typer.Option(help="The version; the newest if none is said.")
-    ] = None,
+    version: Annotated[int | None, typer.Option(help="The version; by default the newest.")] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="List the versions instead, with their changes.")
+        bool, typer.Option("--history", help="List the versions and their changes instead.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=0, help="List so many; 0 is all.")] = SHOWN,
+    limit: Annotated[int, typer.Option(min=0, help="List at most this many; 0 for all.")] = SHOWN,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON lines.")] = False,
 ) -> int:
     """List the subscriptions of a version, or the versions.
@@ -132,8 +160,8 @@ def list_subscriptions(
     from tidings.spark.intake import StoreError
     from tidings.spark.store import Store
 
-    held = Store(store)
     try:
+        held = Store(store)
         number = held.version() if version is None else version
         if history:
             _write_history(held, limit, as_json)
@@ -149,10 +177,10 @@ def compact(
     store: Folder,
     before: Annotated[
         int | None,
-        typer.Option(help="Also forget the versions before this one; no stream may need them."),
+        typer.Option(help="Also remove the versions before this one, which no stream may use."),
     ] = None,
 ) -> int:
-    """Save the whole state of the newest version, so that reading begins there.
+    """Save the state of the newest version, so that readers need not apply all changes.
 
     \b
     Example:
@@ -161,96 +189,53 @@ def compact(
     from tidings.spark.intake import StoreError
     from tidings.spark.store import Store
 
-    held = Store(store)
     try:
+        held = Store(store)
         version = held.compact()
         removed = 0 if before is None else held.vacuum(before)
     except StoreError as error:
         return _failed("compact", str(error))
-    write(f"version {version} is saved as a whole")
+    write(f"saved the state of version {version}")
     if before is not None:
-        write(f"{_count(removed, 'file')} of versions before {before} removed (none of this hour)")
+        write(f"removed {count(removed, 'file')} of versions before {before} (older than an hour)")
     return 0
 
 
 # Changes
 
 
-def _change(
-    what: str,
-    store: str,
-    files: list[str] | None,
-    id: str | None,
-    predicate: str | None,
-    dialect: str,
-    format: str | None,
-    strict: bool,
+def _carry_out(
+    what: str, store: str, change: Callable[[Store], Commit], bad: list[BadSubscription]
 ) -> int:
-    """Add or replace subscriptions of files, or one."""
-    from tidings.language.files.subscriptions import SubscriptionFileError
-    from tidings.spark.files import read_rows
-    from tidings.spark.intake import StoreError
-
-    if bool(files) == (id is not None) or (id is None) != (predicate is None):
-        raise typer.BadParameter("name files, or one subscription by --id and --predicate")
-    bad: list[BadSubscription] = []
-    parts: list[Any] = []
-    try:
-        for file in files or ():
-            if file == "-" and format is None:
-                raise typer.BadParameter("standard input has no name to tell its format: --format")
-            rows, wrong = read_rows(sys.stdin.buffer if file == "-" else file, format, dialect)
-            parts.append(rows)
-            bad += wrong
-    except (SubscriptionFileError, StoreError) as error:
-        return _failed(what, str(error))
-    if bad and strict:
-        _show_bad(bad)
-        complain(f"tidings store {what}: nothing was changed (--strict)")
-        return 1
-
-    def change(held: Store) -> Commit:
-        rows: Any
-        if id is not None:
-            rows = [(*_as_ids(held, [id]), predicate, dialect)]
-        else:
-            from tidings.spark.files import joined
-
-            rows = joined(parts, _has_integers(held))
-        return (held.add if what == "add" else held.replace)(rows, strict=strict)
-
-    return _carried_out(what, store, change, bad)
-
-
-def _carried_out(what: str, store: str, change: Any, bad: list[BadSubscription]) -> int:
-    """Make a change, and say what became of it."""
-    from tidings.spark.intake import StoreError
+    """Make a change, and say which subscriptions it changed and which the store refused."""
+    from tidings.spark.intake import ChangeRefused, StoreError
     from tidings.spark.store import Store
 
-    held = Store(store)
     try:
+        held = Store(store)
         before = held.version() if held.exists() else 0
-        commit: Commit = change(held)
-        made = held.history()[-1] if commit.version > before else None
+        commit = change(held)
+        made, total = [], None
+        if held.exists():
+            made = [one for one in held.history() if one.version == commit.version > before]
+            total = held.snapshot(commit.version).num_rows
     except StoreError as error:
-        return _failed(what, str(error), 1 if held.exists() else 2)
+        return _failed(what, str(error), 1 if isinstance(error, ChangeRefused) else 2)
     _show_bad(bad)
     refused = commit.refused.to_pylist()
     for row in refused[:SHOWN]:
         write(f"{_printable(row['subscription'])}: {colour(_printable(row['reason']), 'red')}")
     if len(refused) > SHOWN:
-        write(f"… {len(refused) - SHOWN} more that cannot be taken")
-    changed = 0
-    if made is not None:
-        changed = made.added + made.removed + made.replaced
-    total = held.snapshot(commit.version).num_rows
+        write(f"… {len(refused) - SHOWN} more refused")
+    changed = sum(one.added + one.removed + one.replaced for one in made)
     refusals = len(bad) + len(refused)
     done = {"add": "added", "remove": "removed", "replace": "replaced"}[what]
-    write(
-        f"version {commit.version}: {changed} {done}, "
-        f"{colour(f'{refusals} refused', 'red') if refusals else '0 refused'}; "
-        f"{_count(total, 'subscription')}"
-    )
+    counts = f"{changed} {done}, "
+    counts += colour(f"{refusals} refused", "red") if refusals else "0 refused"
+    if total is None:
+        write(f"no store was made: {counts}")
+    else:
+        write(f"version {commit.version}: {counts}; {count(total, 'subscription')}")
     return 1 if refusals else 0
 
 
@@ -259,32 +244,33 @@ def _show_bad(bad: list[BadSubscription]) -> None:
         place = f"{one.file}:{one.line}" + (f":{one.column}" if one.column is not None else "")
         write(f"{_printable(place)}: {colour(_printable(one.reason), 'red')}")
     if len(bad) > SHOWN:
-        write(f"… {len(bad) - SHOWN} more that cannot be read (tidings check shows them)")
+        write(f"… {len(bad) - SHOWN} more bad subscriptions (tidings check shows them)")
 
 
 def _has_integers(held: Store) -> bool | None:
-    """Whether the ids of a store are integers; None where it has none yet."""
+    """Whether the ids of a store are integers; None if it has had no subscription yet."""
     if not held.exists() or not held.version():
         return None
     return str(held.snapshot().schema.field("subscription").type) == "int64"
 
 
 def _as_ids(held: Store, given: list[str]) -> list[str | int]:
-    """Ids from the command line as those of the store are."""
-    if not _has_integers(held):
-        return [*given]
-    try:
-        return [int(id) for id in given]
-    except ValueError:
-        from tidings.spark.intake import StoreError
+    """Ids from the command line, as integers if the ids of the store are."""
+    return [_integer(id) for id in given] if _has_integers(held) else [*given]
 
-        wrong = next(id for id in given if not id.lstrip("+-").isdecimal())
-        raise StoreError(
-            f"expected an integer as id, as all in this store are, found {wrong!r:.80}"
+
+def _integer(id: str) -> int:
+    from tidings.spark.intake import ChangeRefused
+
+    try:
+        return int(id)
+    except ValueError:
+        raise ChangeRefused(
+            f"expected an integer as id, as all in this store are, found {id!r:.80}"
         ) from None
 
 
-# What is written
+# Output
 
 
 def _write_rows(rows: Any, version: int, limit: int, as_json: bool) -> None:
@@ -294,7 +280,7 @@ def _write_rows(rows: Any, version: int, limit: int, as_json: bool) -> None:
             fields = {"id": row["subscription"], "predicate": row["predicate"]}
             write(json.dumps(fields | ({"dialect": row["dialect"]} if row["dialect"] else {})))
         return
-    write(f"version {version}: {_count(rows.num_rows, 'subscription')}")
+    write(f"version {version}: {count(rows.num_rows, 'subscription')}")
     width = max((len(_printable(str(row["subscription"]))) for row in shown), default=0)
     for row in shown:
         dialect = f"  ({_printable(row['dialect'])})" if row["dialect"] else ""
@@ -323,10 +309,6 @@ def _printable(text: str) -> str:
     return printable(text)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _failed(what: str, message: str, code: int = 2) -> int:
-    complain(f"tidings store {what}: {_printable(message)} (tidings store {what} --help)")
+    complain(f"tidings store {what}: {_printable(message)} (see tidings store {what} --help)")
     return code

@@ -1,4 +1,4 @@
-"""`tidings simulate --protocol`: does it hold when things break? One ledger over many seeds."""
+"""`tidings simulate --protocol`: does a protocol survive faults? One ledger over many seeds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from tidings.cli.terminal import colour, complain, write
+from tidings.cli.terminal import INTERRUPTED, colour, complain, write
 
 if TYPE_CHECKING:
     from tidings.sim.ledger import Ledger
     from tidings.sim.trial import Verdict
 
-INTERRUPTED = 130
-SHOWN = 5  # failures in full
-SHOWN_VIOLATIONS = 3  # of each
+SHOWN = 5  # failures that are shown in full
+SHOWN_VIOLATIONS = 3  # violations shown for each of them
 
 
 def run_swarm(
@@ -27,7 +26,7 @@ def run_swarm(
     as_json: bool,
     step: Callable[[str, int, int], None],
 ) -> int:
-    """Run seeds from `seed` on, and write the ledger; interrupted, that of the seeds done."""
+    """Run `seeds` seeds from `seed` on, and write the ledger, also after an interrupt."""
     from tidings.language.explanation import printable
     from tidings.overlay.topologies import TopologyError
     from tidings.overlay.topologies import topology as graph_of
@@ -107,7 +106,7 @@ def _lines(
     failed: list[Verdict],
     replay: str,
 ) -> Iterator[str]:
-    """The ledger for a person."""
+    """The ledger as lines of text."""
     for verdict in failed[:SHOWN]:
         options = verdict.options
         yield colour(f"seed {options.seed} failed", "red") + f" on {options.topology}:"
@@ -116,7 +115,7 @@ def _lines(
         yield f"  replay: {replay}{options.seed}"
     if len(failed) > SHOWN:
         others = ", ".join(str(verdict.options.seed) for verdict in failed[SHOWN:])
-        yield f"failed too: {others}"
+        yield f"other seeds that failed: {others}"
     counts = ledger.as_dict()
     which = f"seed {seed}" if seeds == 1 else f"seeds {seed} to {seed + seeds - 1}"
     yield (

@@ -1,7 +1,7 @@
-"""What commands write: colours only on a terminal, and nothing of a user's text that steers it.
+"""What commands write: colours on a terminal only, and no character of a user's that controls it.
 
-Every line that a command writes goes through here. Text is written as it is, never read as markup;
-who passes text of a user's cleans it with `printable` first.
+Commands write every line through this file. It writes text as it is and reads no markup in it. A
+caller that passes a user's text cleans it with `printable` first.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from tidings.language.errors import PredicateError
+
+INTERRUPTED = 130  # the exit code that shells use: 128 and the number of the signal
 
 
 class OutputClosed(Exception):
-    """Whoever read our output has gone away, as `head` does; there is nobody left to tell."""
+    """The reader of our output has closed it, as `head` does, so nothing more can be written."""
 
 
 def write(line: str) -> None:
@@ -27,8 +32,23 @@ def complain(line: str) -> None:
     _write(sys.stderr, line)
 
 
+def complain_of_predicate(command: str, error: PredicateError) -> None:
+    """Say on standard error what is wrong with a predicate, with its text and a caret below it."""
+    from tidings.language.explanation import printable
+
+    complain(f"{command}: bad predicate: {printable(error.summary)}")
+    for line in error.caret.splitlines():
+        complain(printable(line))
+
+
+def count(number: int, what: str) -> str:
+    """A number with its noun: `1 file`, `2,000 files`, `3 matches`."""
+    plural = "" if number == 1 else "es" if what.endswith("ch") else "s"
+    return f"{number:,} {what}{plural}"
+
+
 def colour(text: str, name: str) -> str:
-    """The text in a colour (`red`, `green`, `yellow`), if standard output shows it."""
+    """The text in a colour (`red`, `green`, `yellow`), if standard output shows colours."""
     if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{_COLOURS[name]}m{text}\x1b[0m"
@@ -46,7 +66,7 @@ def _write(stream: TextIO, line: str) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on the terminal; none where standard error is no terminal."""
+    """A bar on the terminal; nothing where standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda what, done, whole: None
         return

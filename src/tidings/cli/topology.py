@@ -1,4 +1,4 @@
-"""`tidings topology`: which topologies are there, and what is this one like?"""
+"""`tidings topology`: which topologies exist, and what is this one like?"""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from tidings.cli.terminal import complain, write
 if TYPE_CHECKING:
     from tidings.overlay.graph import Graph
 
-MAX_DESCRIBED = 5_000  # nodes up to which all distances are looked at
+MAX_DESCRIBED = 5_000  # nodes of the largest graph whose distances are computed
 
 
 def topology(
     text: Annotated[
-        str | None, typer.Argument(metavar="[TOPOLOGY]", help="What to describe, such as ba:200.")
+        str | None,
+        typer.Argument(metavar="[TOPOLOGY]", help="The one to describe, such as ba:200."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides what is drawn.")] = 1,
+    seed: Annotated[int, typer.Option(help="The seed of a random topology.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> int:
     """List the topologies, or describe one.
 
-    The text of a topology may end in how its links are weighted: ,weights=1-9 draws the weights,
-    ,weights=distance takes them from where the nodes are. Without it every link weighs 1.
+    Every link weighs 1, unless the text ends in ,weights=1-9 (random weights) or in
+    ,weights=distance (the distance of the two nodes).
 
     Exits with 0, or with 2 if the text describes no graph.
 
@@ -34,9 +35,7 @@ def topology(
       tidings topology
       tidings topology waxman:50,weights=distance --seed 7
     """
-    from tidings.language.explanation import printable
-    from tidings.overlay.topologies import TOPOLOGIES, TopologyError
-    from tidings.overlay.topologies import topology as made
+    from tidings.overlay.topologies import TOPOLOGIES
 
     if text is None:
         rows = {name: [row.form, row.description] for name, row in TOPOLOGIES.items()}
@@ -49,10 +48,8 @@ def topology(
         for form, description in rows.values():
             write(f"{form:{width}}  {description}")
         return 0
-    try:
-        graph = made(text, seed)
-    except TopologyError as error:
-        complain(f"tidings topology: {printable(str(error))} (tidings topology lists them)")
+    graph = graph_of("topology", text, seed)
+    if graph is None:
         return 2
     found = describe(graph)
     if as_json:
@@ -63,8 +60,21 @@ def topology(
     return 0
 
 
+def graph_of(command: str, text: str, seed: int) -> Graph | None:
+    """The graph that a text describes; None, after a complaint, if it describes none."""
+    from tidings.language.explanation import printable
+    from tidings.overlay.topologies import TopologyError
+    from tidings.overlay.topologies import topology as made
+
+    try:
+        return made(text, seed)
+    except TopologyError as error:
+        complain(f"tidings {command}: {printable(str(error))} (tidings topology lists them)")
+        return None
+
+
 def describe(graph: Graph) -> dict[str, Any]:
-    """What a graph is like; distances only of a graph that is not too large for all of them."""
+    """The size and shape of a graph, with distances if it has at most `MAX_DESCRIBED` nodes."""
     from tidings.overlay.paths import trees, unique_paths
 
     degrees = [len(graph.neighbours(node)) for node in range(graph.nodes)]

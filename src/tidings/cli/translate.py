@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tidings.cli.check import Format
-from tidings.cli.terminal import complain, write
+from tidings.cli.check import Format, check_dialect, source_of
+from tidings.cli.terminal import complain, complain_of_predicate, write
 
 if TYPE_CHECKING:
     from tidings.language.dialects import Dialect
@@ -21,32 +21,31 @@ def translate(
     predicate: Annotated[
         str | None,
         typer.Argument(
-            metavar="PREDICATE", help="The predicate; @FILE reads a file, - standard input."
+            metavar="PREDICATE", help="The predicate; @FILE reads a file, - reads standard input."
         ),
     ] = None,
     source: Annotated[
-        str, typer.Option("--from", metavar="DIALECT", help="The dialect it is in.")
+        str, typer.Option("--from", metavar="DIALECT", help="The dialect to translate from.")
     ] = "tidings",
     target: Annotated[
-        str, typer.Option("--to", metavar="DIALECT", help="The dialect it is wanted in.")
+        str, typer.Option("--to", metavar="DIALECT", help="The dialect to translate to.")
     ] = "tidings",
     subscriptions: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="A file of subscriptions instead; - is standard input."),
+        typer.Option(metavar="FILE", help="Translate a file instead; - is standard input."),
     ] = None,
     format: Annotated[
         Format | None,
-        typer.Option(help="The format of that file, where the name does not tell."),
+        typer.Option(help="The format of that file, if its name has no known ending."),
     ] = None,
 ) -> int:
     """Translate a predicate, or a file of subscriptions, from one dialect to another.
 
-    The dialects are tidings (our own), eventbridge, jms and cesql. Not every one can say
-    everything: what it cannot is an error that names the part. Subscriptions are written as JSON
-    lines.
+    The dialects are tidings (our own), eventbridge, jms and cesql. Where a dialect cannot express a
+    part of a predicate, the error names that part. Subscriptions are written as JSON lines.
 
-    Exits with 0 if all is translated, 1 if something is wrong or cannot be said, 2 if a file cannot
-    be read.
+    Exits with 0 if all is translated, 1 if a predicate is bad or cannot be expressed, 2 if a file
+    cannot be read.
 
     \b
     Example:
@@ -56,13 +55,12 @@ def translate(
     from tidings.language.dialects import DIALECTS
 
     for name in (source, target):
-        if name not in DIALECTS:
-            raise typer.BadParameter(f"expected a dialect ({', '.join(DIALECTS)}), found {name!r}")
+        check_dialect(name)
     written = DIALECTS[target]
     if not written.writes:
-        raise typer.BadParameter(f"{target} can be read and not written: --to another")
+        raise typer.BadParameter(f"Tidings reads {target} but does not write it: --to another")
     if (predicate is None) is (subscriptions is None):
-        raise typer.BadParameter("expected a predicate or --subscriptions, one of them")
+        raise typer.BadParameter("expected either a predicate or --subscriptions")
     if subscriptions is not None:
         return _translate_file(subscriptions, format, source, target, written)
     assert predicate is not None
@@ -83,9 +81,7 @@ def _translate_one(given: str, source: str, target: Dialect) -> int:
     try:
         write(target.write(parse(text, dialect=source).expression))
     except PredicateError as error:
-        complain(f"tidings translate: bad predicate: {printable(error.summary)}")
-        for line in error.caret.splitlines():
-            complain(printable(line))
+        complain_of_predicate("tidings translate", error)
         return 1
     except TranslationError as error:
         complain(f"tidings translate: {printable(str(error))}")
@@ -94,7 +90,7 @@ def _translate_one(given: str, source: str, target: Dialect) -> int:
 
 
 def _text(given: str) -> str:
-    """The text of the predicate: given, or in a file, or on standard input."""
+    """The text of the predicate, from the argument, a file or standard input."""
     from tidings.language.text import MAX_TEXT
 
     if given == "-":
@@ -108,7 +104,7 @@ def _text(given: str) -> str:
 def _translate_file(
     file: str, format: Format | None, source: str, target: str, written: Dialect
 ) -> int:
-    """Translate the subscriptions of a file; what is wrong is counted and goes on."""
+    """Translate the subscriptions of a file, and count those that cannot be."""
     from tidings.language.explanation import printable
     from tidings.language.files.subscriptions import (
         BadSubscription,
@@ -116,9 +112,7 @@ def _translate_file(
         read_subscriptions,
     )
 
-    if file == "-" and format is None:
-        raise typer.BadParameter("standard input has no name to tell its format: say --format")
-    stream: Any = sys.stdin.buffer if file == "-" else file
+    stream = source_of(file, format)
     good = bad = 0
     try:
         with closing(read_subscriptions(stream, format, source)) as found:  # type: ignore[type-var]
@@ -141,7 +135,7 @@ def _translate_file(
 
 
 def _write_row(id: str | int, predicate: Predicate, target: str, written: Dialect) -> str | None:
-    """Write a subscription as a JSON line; what is wrong where it cannot be."""
+    """Write a subscription as a JSON line, or return why that is not possible."""
     from tidings.language.errors import TranslationError
 
     try:

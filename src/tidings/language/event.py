@@ -45,7 +45,10 @@ class Event(dict[str, Any]):
             return
         found: dict[str, list[Scalar]] = {}
         self.source = read(source)
-        _flatten(self.source, "", found, 0)
+        try:
+            _flatten(self.source, "", found, 0)
+        except Exception as error:
+            raise _as_event_error("the event", error) from error
         for name, values in found.items():
             self[name] = values[0] if len(values) == 1 else tuple(values)
 
@@ -102,7 +105,10 @@ def lookup(event: Mapping[str, Any], name: str) -> list[Scalar]:
         if value is not None:
             found.extend(value if type(value) is tuple else (value,))
         return found
-    _follow(event, name, name, found, 0)
+    try:
+        _follow(event, name, name, found, 0)
+    except Exception as error:
+        raise _as_event_error(f"attribute {name!r}", error) from error
     return found
 
 
@@ -153,11 +159,21 @@ def _flatten(
         if type(value) in SCALARS:
             found.setdefault(name, []).append(value)
             continue
-        for element in _elements(value, name, depth):
-            if isinstance(element, Mapping):
-                _flatten(element, name + ".", found, depth + 1)
-            else:
-                found.setdefault(name, []).append(scalar(element, name))
+        try:
+            for element in _elements(value, name, depth):
+                if isinstance(element, Mapping):
+                    _flatten(element, name + ".", found, depth + 1)
+                else:
+                    found.setdefault(name, []).append(scalar(element, name))
+        except Exception as error:
+            raise _as_event_error(f"attribute {name!r}", error) from error
+
+
+def _as_event_error(what: str, error: Exception) -> Exception:
+    """What to raise where an object of the caller's fails while it is read."""
+    if isinstance(error, EventError | MemoryError):
+        return error
+    return EventError(f"{what} cannot be read: {type(error).__name__}: {error}")
 
 
 def scalar(value: Any, name: str) -> Scalar:
@@ -165,12 +181,13 @@ def scalar(value: Any, name: str) -> Scalar:
     if type(value) in SCALARS:
         return value  # type: ignore[no-any-return]
     if isinstance(value, float):
-        return float(value)
+        return float.__float__(value)
     if isinstance(value, int):
-        return int(value)
+        return int.__int__(value)
     if isinstance(value, str):
         return str.__str__(value)
-    if hasattr(value, "dtype") and hasattr(value, "item"):  # NumPy's scalars
+    # NumPy's scalars, and arrays without a dimension; `item` of a masked one would be 0.0.
+    if getattr(value, "shape", None) == () and not hasattr(value, "mask"):
         item = value.item()
         if type(item) in SCALARS:
             return item  # type: ignore[no-any-return]

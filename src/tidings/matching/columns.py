@@ -18,7 +18,7 @@ from tidings.language.errors import EventError
 from tidings.language.folding import fold
 from tidings.matching import column_kernels as ck
 from tidings.matching import kernels as k
-from tidings.matching.contract import Batch
+from tidings.matching.contract import Batch, is_text
 from tidings.matching.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -132,7 +132,7 @@ def _dots(name: str) -> Iterator[int]:
 def _leaves(
     array: pa.Array, name: str, rows: Array, wanted: set[str], prefixes: set[str]
 ) -> Iterator[Leaf]:
-    if pa.types.is_dictionary(array.type) and not _is_text(array.type.value_type):
+    if pa.types.is_dictionary(array.type) and not is_text(array.type.value_type):
         array = array.dictionary_decode()
     kind = array.type
     if pa.types.is_null(kind):
@@ -143,7 +143,7 @@ def _leaves(
         return
     if array.null_count:
         rows = rows[places]
-        if not (_is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             array = array.take(pa.array(places))
             places = np.arange(places.size)
     if pa.types.is_struct(kind):
@@ -195,7 +195,7 @@ class _Columns:
         texts: list[Part] = []
         for leaf in leaves:
             kind = leaf.values.type
-            if _is_text(kind) or pa.types.is_dictionary(kind):
+            if is_text(kind) or pa.types.is_dictionary(kind):
                 texts.append(self._entered(leaf, slot))
             else:
                 scalars.append(self._scalars(leaf, slot))
@@ -286,7 +286,7 @@ def _folded(leaf: Leaf) -> Iterator[Leaf]:
         texts = leaf.values.dictionary.to_pylist()
         folded = pa.array([None if text is None else fold(text) for text in texts], pa.string())
         yield leaf._replace(values=pa.DictionaryArray.from_arrays(leaf.values.indices, folded))
-    elif _is_text(kind):
+    elif is_text(kind):
         texts = leaf.values.take(pa.array(leaf.places)).to_pylist()
         places = np.arange(len(texts))
         yield leaf._replace(values=pa.array(map(fold, texts), pa.string()), places=places)
@@ -300,12 +300,6 @@ def _valid(array: pa.Array) -> Array:
     found = np.empty(len(array), np.int64)
     bits = np.frombuffer(bitmap, np.uint8)
     return found[: ck.ones(bits, array.offset, len(array), found)]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
 
 
 def _coded(leaf: Leaf) -> tuple[Array, Array, pa.Array]:

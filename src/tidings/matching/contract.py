@@ -27,6 +27,7 @@ from tidings.language.expression import Expression, constraints
 from tidings.language.predicate import Predicate
 
 Id = str | int
+ID_TYPES = (str, int)
 EventLike = Mapping[str, Any] | bytes | bytearray | memoryview | str
 Batch: TypeAlias = "pa.Table | pa.RecordBatch"
 
@@ -71,6 +72,13 @@ class Matcher(Protocol):
         """How large the table is."""
 
 
+def check_id(id: object) -> None:
+    """Raise `TypeError` unless an id is text or an integer. A boolean is neither."""
+    if type(id) not in ID_TYPES:
+        kind = type(id).__name__
+        raise TypeError(f"expected an id that is text or an integer, found {id!r:.80} ({kind})")
+
+
 def duplicate(id: Id) -> KeyError:
     """The error for adding an id that the table already holds."""
     return KeyError(f"the id {id!r} is in the table already; replace it, or remove it first")
@@ -108,11 +116,23 @@ def pairs_table(rows: Any, ids: Iterable[Id], held: Iterable[Id] | None = None) 
     gives the same type. Without `held`, the ids of the pairs decide.
     """
     listed = list(ids)
-    if all_integers(listed if held is None else held):
+    known = listed if held is None else list(held)
+    if all_integers(known):
         column = pa.array(listed, pa.int64())
     else:
+        check_texts(set(known))
         column = pa.array(map(str, listed), pa.string())
     return pa.table({"event": pa.array(rows, pa.int64()), "subscription": column})
+
+
+def check_texts(ids: Collection[Id]) -> None:
+    """Raise `ValueError` where an integer and a text among ids are the same text in a batch."""
+    twice = next((id for id in ids if type(id) is int and str(id) in ids), None)
+    if twice is not None:
+        raise ValueError(
+            f"the ids {twice} and {str(twice)!r} are the same text in the answer to a batch, "
+            "in which ids are all integers or all texts; rename one of them"
+        )
 
 
 def all_integers(ids: Iterable[Id]) -> bool:
@@ -146,7 +166,7 @@ def events_of(
     if repeated:
         raise EventError(f"two columns are named {repeated[0]!r}")
     if names is not None:
-        kept = [field for field in schema if "" in names or _below(field.name, names)]
+        kept = [field for field in schema if "" in names or below(field.name, names)]
         for field in kept:
             check_column(field, names)
         if not kept:
@@ -156,22 +176,22 @@ def events_of(
     for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
         if names is not None and "" not in names:
             columns = zip(part.schema.names, part.columns, strict=True)
-            pruned = [_pruned(column, _below(name, names)) for name, column in columns]
+            pruned = [_pruned(column, below(name, names)) for name, column in columns]
             part = pa.RecordBatch.from_arrays(pruned, part.schema.names)
         yield from map(_without_nulls, part.to_pylist(maps_as_pydicts="lossy"))
 
 
-def _pruned(column: pa.Array, asked: set[str]) -> pa.Array:
+def _pruned(column: pa.Array, asked: Collection[str]) -> pa.Array:
     """A column whose records keep only the fields that subscriptions mention."""
     kind = column.type
     if not pa.types.is_struct(kind) or "" in asked:
         return column
-    kept = [(f, below) for f, field in enumerate(kind) if (below := _below(field.name, asked))]
+    kept = [(f, rest) for f, field in enumerate(kind) if (rest := below(field.name, asked))]
     if not kept:
         return pa.nulls(len(column))
     fields = column.flatten()
     return pa.StructArray.from_arrays(
-        [_pruned(fields[f], below) for f, below in kept],
+        [_pruned(fields[f], rest) for f, rest in kept],
         [kind.field(f).name for f, _ in kept],
         mask=column.is_null() if column.null_count else None,
     )
@@ -206,7 +226,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
     """The events of a column of JSON text."""
     column = batch.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (_is_text(kind) or _is_binary(kind)):
+    if not (is_text(kind) or _is_binary(kind)):
         raise EventError(f"column {name!r}: expected JSON text, found the type {kind}")
     row = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -221,7 +241,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
 
 def check_column(field: pa.Field, names: Collection[str]) -> None:
     """Raise `EventError` if `names` mention values of this column whose type is not supported."""
-    foreign = _foreign(field.type, _below(field.name, names))
+    foreign = _foreign(field.type, below(field.name, names))
     if foreign is not None:
         raise EventError(
             f"column {field.name!r}: expected text, numbers, booleans, lists or records where "
@@ -229,7 +249,7 @@ def check_column(field: pa.Field, names: Collection[str]) -> None:
         )
 
 
-def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
+def _foreign(kind: pa.DataType, asked: Collection[str]) -> pa.DataType | None:
     """An unsupported type among those that `asked` reaches, or None.
 
     `asked` are the names below this place; the empty name means the value at this place itself.
@@ -239,20 +259,20 @@ def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
         return None
     if types.is_struct(kind):
         fields = (kind.field(i) for i in range(kind.num_fields))
-        found = (_foreign(field.type, _below(field.name, asked)) for field in fields)
+        found = (_foreign(field.type, below(field.name, asked)) for field in fields)
         return next((t for t in found if t is not None), None)
     if types.is_map(kind):
         # A key may contain dots, so it may end at any dot of a name or at its end.
-        below = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
+        inner = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
         if any(asked):
-            below.add("")
-            if not _is_text(kind.key_type):
+            inner.add("")
+            if not is_text(kind.key_type):
                 return kind
-        return _foreign(kind.item_type, below)
+        return _foreign(kind.item_type, inner)
     if hasattr(kind, "value_type"):  # lists of any kind, dictionaries, run ends
         return _foreign(kind.value_type, asked)
     known = (
-        _is_text(kind)
+        is_text(kind)
         or types.is_integer(kind)
         or types.is_floating(kind)
         or types.is_boolean(kind)
@@ -261,7 +281,8 @@ def _foreign(kind: pa.DataType, asked: set[str]) -> pa.DataType | None:
     return None if known or "" not in asked else kind
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of text."""
     types = pa.types
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
@@ -271,10 +292,16 @@ def _is_binary(kind: pa.DataType) -> bool:
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
 
 
-def _below(name: str, asked: Iterable[str]) -> set[str]:
-    """The rest of each name that goes through a field; empty for the field itself."""
+def below(name: str, asked: Iterable[str]) -> frozenset[str]:
+    """The rest of each name that goes through a field; empty for the field itself.
+
+    >>> sorted(below("host", {"host", "host.name", "port"}))
+    ['', 'name']
+    """
     start = len(name) + 1
-    return {other[start:] for other in asked if other == name or other.startswith(name + ".")}
+    return frozenset(
+        other[start:] for other in asked if other == name or other.startswith(name + ".")
+    )
 
 
 # Sizes

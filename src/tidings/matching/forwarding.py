@@ -46,6 +46,7 @@ class ForwardingTable:
         pairs = interfaces.items() if isinstance(interfaces, Mapping) else interfaces
         compiled: dict[Id, Predicate] = {}
         for interface, predicate in pairs:
+            contract.check_id(interface)
             if interface in compiled:
                 raise contract.duplicate(interface)
             compiled[interface] = parse(predicate) if isinstance(predicate, str) else predicate
@@ -67,6 +68,8 @@ class ForwardingTable:
         """The pairs of a batch: columns `event` (the row number) and `interface`."""
         found = list(self._segment.match_batch(batch, threads))
         integers = self._segment.integers
+        if not integers:
+            contract.check_texts(self._numbers)
         columns = {
             "event": pa.chunked_array([rows for rows, _ in found], pa.int64()),
             "interface": pa.chunked_array(

@@ -18,6 +18,7 @@ from tidings.matching.contract import (
     Id,
     Stats,
     bytes_of,
+    check_id,
     duplicate,
     match_rows,
     stats_of,
@@ -40,6 +41,7 @@ class Scan:
             self.add(id, predicate)
 
     def add(self, id: Id, predicate: Predicate) -> None:
+        check_id(id)
         if id in self.subscriptions:
             raise duplicate(id)
         self.subscriptions[id] = predicate

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from tidings.language.errors import EventError
 from tidings.language.event import Event
 from tidings.language.folding import fold
 from tidings.language.predicate import Predicate
@@ -337,6 +338,12 @@ class Segment:
                 array = pa.array([str(id) for id in self.ids], pa.string())
             self._id_arrays[integers] = array
         return array
+
+    def any_id_array(self) -> pa.Array:
+        """The ids as Arrow in the type that is there already, such as that of a saved table."""
+        for array in self._id_arrays.values():
+            return array
+        return self.id_array(self.integers)
 
     def id_column(self, numbers: Array, integers: bool) -> pa.Array:
         """The ids with these numbers as an Arrow array."""
@@ -661,6 +668,11 @@ def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
         return _ENCODER.encode(event)
     except OverflowError:
         return _ENCODER.encode({name: _writable(value) for name, value in event.items()})
+    except UnicodeEncodeError as error:
+        raise EventError(f"expected text, found a lone surrogate in {error.object!r:.60}") from None
+    except TypeError:
+        Event(event)  # raises for the name that is no text
+        raise
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -90,6 +90,8 @@ class Table:
         changed, which takes time then.
         """
         pairs = list(subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions)
+        for id, *_ in pairs:
+            contract.check_id(id)
         given: dict[Id, Any] = dict(pairs)
         if len(given) < len(pairs):
             seen: set[Id] = set()
@@ -107,6 +109,7 @@ class Table:
         self._compiled: tuple[RecentIndex, int, Segment] | None = (
             None  # the recent subscriptions as a segment, for batches
         )
+        self._distinct: tuple[RecentIndex, int] | None = None  # when the ids last were, as texts
         self._parts = Parts((), RecentIndex())
         if given:
             self._parts = Parts.of(self._all(), self._nothing_recent())
@@ -122,6 +125,7 @@ class Table:
 
     def add(self, id: Id, predicate: Predicate | str) -> None:
         """Add a subscription; the next call matches it."""
+        contract.check_id(id)
         compiled = _predicate(predicate)
         with self._lock:
             if id in self._predicates:
@@ -219,6 +223,8 @@ class Table:
             parts = self._all_compiled()
             held = [part for part in parts if len(part)]
             integers = bool(held) and all(part.integers for part in held)
+            if not integers:
+                self._check_texts()
         workers = threads or os.cpu_count() or 1
         documents = [] if json is None else list(contract.events_of(batch, None, json))
         events: list[Any] = []
@@ -242,6 +248,14 @@ class Table:
             order = np.argsort(table.column("event").to_numpy(), kind="stable")
             table = table.take(pa.array(order))
         return table
+
+    def _check_texts(self) -> None:
+        """Raise where two ids are the same text; not again until something was added."""
+        recent = self._parts.recent
+        seen = self._distinct
+        if seen is None or seen[0] is not recent or seen[1] != recent.changes:
+            contract.check_texts(self._predicates)
+            self._distinct = recent, recent.changes
 
     def explain(self, event: EventLike, id: Id) -> Explanation:
         """Why the event matches a subscription, or why not."""

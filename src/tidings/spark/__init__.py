@@ -1,12 +1,12 @@
 """The data pipeline: matching events and subscriptions on Spark.
 
-`match(events, subscriptions)` is a DataFrame of matches; `matching(subscriptions)` the same as a
-step of `events.transform`. `compile` prepares subscriptions for many frames; `Compiled.rejected`
-has those that could not be taken, `rejected_events` the rows that are no events. `match_stream`
-matches a stream against a `Store`, a folder of subscriptions that changes meanwhile. `session`
-starts Spark on this machine, `register` gives it functions for SQL, `ship` sends Tidings to the
-executors of a cluster, `explained` says in a line what went wrong. All take the session from the
-DataFrames that they are given.
+`match(events, subscriptions)` returns a DataFrame of matches; `matching(subscriptions)` is the same
+as a step of `events.transform`. `compile` prepares subscriptions for many frames.
+`Compiled.rejected` has the bad subscriptions, `rejected_events` the rows that are not valid events.
+`match_stream` matches a stream with a `Store`, a folder of subscriptions that may change while the
+stream runs. `session` starts Spark on this machine, `register` adds functions to SQL, `ship` sends
+Tidings to the executors of a cluster, and `explained` puts an error in one line. All take the
+session from the DataFrames that they get.
 """
 
 from importlib import import_module
@@ -44,8 +44,8 @@ __all__ = [
     "workload",
 ]
 
-# Loaded when first asked for, so that finding a Java needs no Spark. No file here has the name of
-# one of these: once loaded, it would hide it.
+# Each is loaded with its first use, so that finding a Java needs no Spark. No file of this room may
+# have the name of one of these: once loaded, the module would replace it.
 _HOMES = {
     "Compiled": "compiled",
     "EventsRejected": "matches",
@@ -69,5 +69,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(import_module(f"tidings.spark.{_HOMES[name]}"), name)
+        try:
+            return getattr(import_module(f"tidings.spark.{_HOMES[name]}"), name)
+        except ModuleNotFoundError as error:
+            from tidings.spark.failures import naming_extra
+
+            raise naming_extra(error) from None
     raise AttributeError(f"module 'tidings.spark' has no attribute {name!r}")

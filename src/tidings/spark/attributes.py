@@ -1,9 +1,9 @@
 """The columns of a DataFrame as attributes of events.
 
-Only what subscriptions ask about goes to Python, and in types that the language has. Dates and
-timestamps become text as Spark writes them, decimals numbers; a Variant column becomes JSON text,
-and is read as a record. What has no counterpart (binary, intervals, maps whose keys are no text) is
-no attribute.
+Spark sends only the attributes that subscriptions name to Python, in types of the language. Dates
+and timestamps become text as Spark writes them, decimals become numbers. A Variant column becomes
+JSON text and is read as a record. Binary values, intervals, and maps whose keys are not text have
+no counterpart: they are absent.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidings.matching.contract import below
 from tidings.spark.compiled import quoted
 from tidings.spark.worker import Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-NOTHING = "nothing"  # the one field of an event of which nothing is asked
+NOTHING = "nothing"  # the only field of the struct where subscriptions name no column
 
 
 def attributes(
     events: DataFrame, names: Iterable[str], columns: Sequence[str] | None, json: str | None
 ) -> tuple[Column, Reading]:
-    """One struct of all that is asked about, and how to read it."""
+    """One struct of the attributes that subscriptions name, and how to read it."""
     kinds = check_columns(events)
     if json is not None:
         return _json(json, kinds)
@@ -34,7 +35,7 @@ def attributes(
     chosen = list(kinds) if columns is None else list(columns)
     missing = [name for name in chosen if name not in kinds]
     if missing:
-        raise ValueError(f"expected columns of the events, found {missing[0]!r} among `columns`")
+        raise ValueError(f"`columns` names {missing[0]!r}, which is not a column of the events")
     fields: list[Column] = []
     nested: list[str] = []
     for name in chosen:
@@ -54,19 +55,26 @@ def attributes(
 
 
 def check_columns(events: DataFrame) -> dict[str, T.DataType]:
-    """The types of the columns; two of one name are a mistake."""
+    """The types of the columns. Raises `ValueError` where two have the same name."""
     kinds: dict[str, T.DataType] = {}
     for field in events.schema.fields:
         if field.name in kinds:
-            raise ValueError(f"two columns of the events are named {field.name!r}; rename one")
+            raise ValueError(f"the events have two columns named {field.name!r}; rename one")
         kinds[field.name] = field.dataType
     return kinds
+
+
+def refuse_taken(events: DataFrame, *names: str) -> None:
+    """Raise `ValueError` where the events have a column that the output adds."""
+    for name in names:
+        if name in events.columns:
+            raise ValueError(f"the events have a column {name!r} already; rename it")
 
 
 def _json(name: str, kinds: dict[str, T.DataType]) -> tuple[Column, Reading]:
     kind = kinds.get(name)
     if kind is None:
-        raise ValueError(f"expected a column {name!r} of JSON text, found {[*kinds]}")
+        raise ValueError(f"expected a column {name!r} of JSON text, found {', '.join(kinds)}")
     if isinstance(kind, T.VariantType):
         text = F.to_json(quoted(name))
     elif isinstance(kind, T.StringType | T.BinaryType):
@@ -78,16 +86,11 @@ def _json(name: str, kinds: dict[str, T.DataType]) -> tuple[Column, Reading]:
     return F.struct(text.alias(name)), Reading(name)
 
 
-def below(name: str, asked: Iterable[str]) -> frozenset[str]:
-    """What is asked of a field: the rest of each name that goes through it, empty at its end."""
-    start = len(name) + 1
-    return frozenset(
-        other[start:] for other in asked if other == name or other.startswith(name + ".")
-    )
-
-
 def _value(column: Column, kind: T.DataType, wanted: frozenset[str] | None) -> Column | None:
-    """A column as an attribute, or None where it is none. All is wanted where `wanted` is None."""
+    """A column as an attribute; None for a type without counterpart.
+
+    `wanted` are the names below it that subscriptions use; None means all of them.
+    """
     match kind:
         case T.StructType():
             return _struct(column, kind, wanted)
@@ -120,14 +123,14 @@ def _struct(column: Column, kind: T.StructType, wanted: frozenset[str] | None) -
                 fields.append(value.alias(field.name))
     if not fields:
         return None
-    # Fields of a null are null, which for an event is the same.
+    # The fields of a null struct are null, which means the same in an event.
     return F.struct(*fields)
 
 
 def _unless_same(
     column: Column, inner: T.DataType, wanted: frozenset[str] | None, over: Any
 ) -> Column | None:
-    """A list or a map whose elements are attributes, changed only if they are not as they are."""
+    """A list or a map, with its elements cast only where their type needs it."""
     if isinstance(inner, T.StringType | T.BooleanType | T.NumericType) and not isinstance(
         inner, T.DecimalType
     ):
@@ -140,7 +143,7 @@ def _unless_same(
 
 
 def _below_keys(asked: frozenset[str]) -> frozenset[str]:
-    """What is asked of the values of a map: a key may hold dots, so it may end at any of them."""
+    """The names below the keys of a map. A key may hold dots, so it may end at any of them."""
     return frozenset(
         {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."} | {""}
     )

@@ -1,9 +1,9 @@
-"""Subscriptions compiled once for many jobs: parsed on the executors, assembled here, found again.
+"""Subscriptions compiled once for many jobs: parsed on executors, assembled on the driver, kept.
 
-`compile` takes a DataFrame of subscriptions. What it makes is saved in a directory named by a hash
-of the rows and of the source that compiles them, so the next job with the same subscriptions finds
-it there. Where one table would be larger than `budget`, the subscriptions are split into shards.
-On a cluster the tables are sent to the executors once, as archives.
+`compile` takes a DataFrame of subscriptions. It saves the compiled tables in a directory named by a
+hash of the rows and of the source that compiles them, so that the next job with the same
+subscriptions finds them. Where one table would be larger than `budget`, it splits the subscriptions
+into shards. On a cluster it sends the tables to the executors once, as archives.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-BUDGET: Final = 1 << 30  # bytes of a table that a worker process has mapped
+BUDGET: Final = 1 << 30  # bytes of the largest table that a worker process maps
 ROWS_A_TASK: Final = 20_000  # subscriptions that one task parses
 SHOWN: Final = 5  # rejected subscriptions that an error names
-KEPT: Final = 16  # compiled sets of subscriptions in the cache, besides those of the last day
+KEPT: Final = 16  # compiled sets that stay in the cache, besides those used within a day
 DAY_S: Final = 86_400
 FACTS: Final = "compiled.json"
 REJECTED: Final = "rejected.arrow"
 
 
 class SubscriptionsRejected(ValueError):
-    """Some subscriptions cannot be taken, and the caller wanted all of them."""
+    """Some subscriptions are bad, and the caller asked for `strict`."""
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of compiled subscriptions besides the tables: `compiled.json`."""
+    """What `compiled.json` says of compiled subscriptions, besides the tables."""
 
     key: str
-    integers: bool  # whether ids are
-    names: list[str]  # attributes that are asked about; the empty name means all
-    subscriptions: list[int]  # of each shard, and so below
+    integers: bool  # whether the ids are integers
+    names: list[str]  # attributes that subscriptions name; the empty name means all
+    subscriptions: list[int]  # for each shard, as the next three
     filters: list[int]
     constraints: list[int]
     bytes: list[int]
@@ -66,10 +66,9 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Compiled:
-    """Subscriptions ready to match, however many frames of events.
+    """Subscriptions that are ready to match any number of frames of events.
 
-    `stats()` says how large they are, `rejected` which could not be taken, `explain()` how they are
-    laid out.
+    `stats()` returns their size, `rejected` the bad ones, and `explain()` the plan as text.
     """
 
     def __init__(
@@ -89,24 +88,24 @@ class Compiled:
 
     @property
     def names(self) -> frozenset[str]:
-        """The attributes that are asked about; the empty name among them means any."""
+        """The attributes that the subscriptions name; the empty name means all attributes."""
         return frozenset(self.facts.names)
 
     @property
     def rejected(self) -> DataFrame:
-        """The subscriptions that could not be taken: `reason`, `line` and `column` of each."""
+        """The bad subscriptions, with `reason`, `line` and `column`."""
         with pa.memory_map(str(self._folder / REJECTED)) as source:
             return self._spark.createDataFrame(pa.ipc.open_file(source).read_all())
 
     def stats(self) -> Stats:
-        """How large the tables are together."""
+        """The size of all tables together."""
         facts = self.facts
         return Stats(
             sum(facts.subscriptions), sum(facts.filters), sum(facts.constraints), sum(facts.bytes)
         )
 
     def explain(self) -> str:
-        """The plan of matching against these, as text."""
+        """The plan for matching these subscriptions, as text."""
         stats, facts = self.stats(), self.facts
         asked = "any" if "" in facts.names else ", ".join(facts.names[:20])
         more = "" if len(facts.names) <= 20 else f", … ({len(facts.names)} in all)"
@@ -114,7 +113,7 @@ class Compiled:
             f"{stats.subscriptions:,} subscriptions, {stats.filters:,} filters, "
             f"{stats.constraints:,} constraints, {stats.bytes:,} bytes",
             f"rejected: {facts.rejected:,}",
-            f"attributes asked about: {asked}{more}",
+            f"attributes in use: {asked}{more}",
             f"grid: event partitions × {len(self.shards)} "
             f"{'shard' if len(self.shards) == 1 else 'shards'} (budget {facts.budget:,} bytes)",
         ]
@@ -135,10 +134,10 @@ class Compiled:
         )
 
     def changed(self, others: Compiled, removed: Iterable[Id] = ()) -> Compiled:
-        """These subscriptions without those removed, and with the others, which replace theirs.
+        """These subscriptions without the removed ones, and with others, which replace equal ids.
 
-        Nothing of these is compiled again: their ids are marked as removed. Meant for few
-        changes at a time; when they have become many, compile all anew.
+        Compiles nothing again: it marks ids as removed (tombstones). Meant for few changes; after
+        many, compile all subscriptions anew.
         """
         leaving = set(removed)
         for shard in others.shards:
@@ -173,16 +172,16 @@ def compile(
     budget: int = BUDGET,
     directory: str | os.PathLike[str] | None = None,
 ) -> Compiled:
-    """Compile subscriptions, or find them compiled.
+    """Compile subscriptions, or find them in the cache.
 
-    `subscription`, `predicate` and `dialect` name columns; ids are text or integers, the dialect
-    may be missing or null. Those that cannot be taken are in `rejected` of the result; with
-    `strict` they raise `SubscriptionsRejected`. Rows that are equal count once; an id with
-    different predicates is rejected, as nothing says which of them holds.
+    `subscription`, `predicate` and `dialect` name columns. Ids are text or integers; the dialect
+    may be missing or null. Bad subscriptions are in `rejected` of the result; with `strict` they
+    raise `SubscriptionsRejected`. Equal rows count once. An id with different predicates is
+    rejected, because nothing says which of them is meant.
 
-    `directory` is where compiled tables are kept and found again: by default a cache of this user,
-    from where they are sent to the executors of a cluster. A directory given is taken to be one
-    that every machine sees, and nothing is sent.
+    `directory` keeps the compiled tables. By default it is a cache of this user, from which the
+    tables are sent to the executors of a cluster. Tidings assumes that every machine sees a
+    directory that you name, and sends nothing.
     """
     rows, integers = _rows(subscriptions, subscription, predicate, dialect)
     spark = subscriptions.sparkSession
@@ -220,7 +219,7 @@ def compile_here(
 
 
 def _found(folder: Path, shipped: bool) -> tuple[Facts, tuple[Shard, ...]]:
-    """What is compiled in a folder."""
+    """The facts and the shards in a folder."""
     facts = msgspec.json.decode((folder / FACTS).read_bytes(), type=Facts)
     os.utime(folder)
     shards = (
@@ -230,28 +229,30 @@ def _found(folder: Path, shipped: bool) -> tuple[Facts, tuple[Shard, ...]]:
     return facts, tuple(shards)
 
 
-# What is compiled, and by what
+# The rows, and the key of what is compiled from them
 
 
 def _rows(
     subscriptions: DataFrame, subscription: str, predicate: str, dialect: str
 ) -> tuple[DataFrame, bool]:
-    """The rows as they are compiled, and whether ids are integers."""
+    """The rows with their columns cast and named, and whether the ids are integers."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import IntegralType, StringType
 
     kinds = {field.name: field.dataType for field in subscriptions.schema.fields}
     for name in (subscription, predicate):
         if name not in kinds:
-            raise ValueError(f"expected a column {name!r} of subscriptions, found {[*kinds]}")
+            raise ValueError(
+                f"expected a column {name!r} of subscriptions, found {', '.join(kinds)}"
+            )
     if not isinstance(kinds[subscription], IntegralType | StringType):
         found = kinds[subscription].simpleString()
         raise ValueError(
-            f"column {subscription!r}: expected ids as integers or text, found {found}"
+            f"column {subscription!r}: expected ids that are text or integers, found {found}"
         )
     if not isinstance(kinds[predicate], StringType):
         found = kinds[predicate].simpleString()
-        raise ValueError(f"column {predicate!r}: expected predicates as text, found {found}")
+        raise ValueError(f"column {predicate!r}: expected predicates that are text, found {found}")
     integers = isinstance(kinds[subscription], IntegralType)
     said = quoted(dialect) if dialect in kinds else F.lit(None)
     rows = subscriptions.select(
@@ -263,18 +264,18 @@ def _rows(
 
 
 def quoted(name: str) -> Any:
-    """The column of this very name, whatever characters are in it."""
+    """The column with exactly this name, whatever characters it has."""
     from pyspark.sql import functions as F
 
     return F.col("`" + name.replace("`", "``") + "`")
 
 
 def _fingerprint(rows: DataFrame) -> tuple[int, str]:
-    """How many rows there are, and a hash of them that does not depend on their order."""
+    """The number of rows, and a hash of them that does not depend on their order."""
     from pyspark.sql import functions as F
 
     columns = ("subscription", "predicate", "dialect")
-    # A null is skipped by the hash, so what is null is hashed too.
+    # The hash skips nulls, so which values are null is hashed too.
     facts = [*(F.col(name) for name in columns), *(F.col(name).isNull() for name in columns)]
     sums = [
         F.sum(F.xxhash64(F.lit(salt), *facts).cast("decimal(38,0)")).alias(f"hash_{salt}")
@@ -286,12 +287,13 @@ def _fingerprint(rows: DataFrame) -> tuple[int, str]:
 
 @cache
 def source_digest() -> str:
-    """A digest of the source that parses and compiles: another may give another table."""
+    """A digest of the source that parses and compiles, because another may make other tables."""
     digest = hashlib.sha256()
     for package in (tidings.language, tidings.matching):
         folder = Path(package.__path__[0])
-        for file in sorted(folder.glob("*.py")):
-            digest.update(file.name.encode() + b"\0" + file.read_bytes())
+        for file in sorted(folder.rglob("*.py")):
+            name = file.relative_to(folder).as_posix()
+            digest.update(name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 
@@ -303,7 +305,7 @@ def _digest(*facts: str) -> str:
 
 
 def _make(folder: Path, found: pa.Table, key: str, integers: bool, budget: int) -> None:
-    """Compile what was parsed into a folder, which appears whole."""
+    """Compile parsed subscriptions into a folder, which appears as a whole."""
     parts = _joined(found, integers)
     ids, texts = (parts["subscriptions"].column(name).combine_chunks() for name in ("id", "text"))
     flat = Flat(*(parts[name] for name in Flat._fields))
@@ -322,7 +324,7 @@ def _make(folder: Path, found: pa.Table, key: str, integers: bool, budget: int) 
         try:
             making.rename(folder)
         except OSError:
-            if not (folder / FACTS).exists():  # else another job was quicker, with the same
+            if not (folder / FACTS).exists():  # else another job made the same folder first
                 raise
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -330,7 +332,7 @@ def _make(folder: Path, found: pa.Table, key: str, integers: bool, budget: int) 
 
 
 def _parse(rows: DataFrame, count: int) -> pa.Table:
-    """Parse rows on the executors; what came back."""
+    """Parse rows on the executors, and collect the result."""
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     schema = StructType([StructField(name, BinaryType()) for name in PARTS])
@@ -340,10 +342,10 @@ def _parse(rows: DataFrame, count: int) -> pa.Table:
 
 
 def _joined(found: pa.Table, integers: bool) -> dict[str, pa.Table]:
-    """The parts of what was parsed, table by table."""
+    """The parts of the parsed subscriptions, each as one table."""
     if found.num_rows:
         return {name: from_bytes(found.column(name).to_pylist()) for name in PARTS}
-    # Of no rows there are no parts; the schemas come from a row that is then left out.
+    # Without rows there are no parts; the schemas come from one row of nulls, which is dropped.
     columns = {name: pa.array([None], pa.string()) for name in ("predicate", "dialect")}
     id = pa.array([None], pa.int64() if integers else pa.string())
     nothing = pa.RecordBatch.from_pydict({"subscription": id, **columns})
@@ -354,7 +356,7 @@ def _joined(found: pa.Table, integers: bool) -> dict[str, pa.Table]:
 def _unique(
     ids: pa.Array, texts: pa.Array, rejected: pa.Table
 ) -> tuple[np.ndarray[Any, Any], pa.Table]:
-    """Which subscriptions are taken: of equal ones the first, of an id with several none."""
+    """Which subscriptions to keep: the first of equal ones, none of an id with several."""
     counts = pc.value_counts(ids)
     repeated = pc.filter(counts.field("values"), pc.greater(counts.field("counts"), 1))
     kept = np.ones(len(ids), bool)
@@ -377,7 +379,7 @@ def _unique(
 def _shards(
     folder: Path, ids: pa.Array, texts: pa.Array, flat: Flat, kept: Any, budget: int
 ) -> Iterator[Stats]:
-    """Compile and save shard after shard, none larger than the budget if that is possible."""
+    """Compile and save shard after shard, each within the budget if that is possible."""
     chosen = np.flatnonzero(kept)
     if chosen.size < len(ids):
         ids, texts, flat = (
@@ -412,7 +414,7 @@ def _complaint(folder: Path, facts: Facts) -> str:
     with pa.memory_map(str(folder / REJECTED)) as source:
         first = pa.ipc.open_file(source).read_all().slice(0, SHOWN).to_pylist()
     total = sum(facts.subscriptions) + facts.rejected
-    lines = [f"{facts.rejected:,} of {total:,} subscriptions cannot be taken:"]
+    lines = [f"{facts.rejected:,} of {total:,} subscriptions are bad:"]
     for row in first:
         place = "" if row["line"] is None else f"line {row['line']}, column {row['column']}: "
         lines.append(f"  {row['subscription']!r}: {place}{row['reason']}")
@@ -421,11 +423,11 @@ def _complaint(folder: Path, facts: Facts) -> str:
     return "\n".join(lines)
 
 
-# Where tables are kept, and how they travel
+# The cache, and how tables reach the executors
 
 
 def cache_folder() -> Path:
-    """Where this user's compiled tables are kept; TIDINGS_CACHE names another place."""
+    """The folder of this user's compiled tables; TIDINGS_CACHE names another place."""
     named = os.environ.get("TIDINGS_CACHE")
     if named:
         return Path(named) / "spark"
@@ -434,7 +436,7 @@ def cache_folder() -> Path:
 
 
 def _forget_old(root: Path) -> None:
-    """Remove what was used least lately, but nothing of the last day: a job may be using it."""
+    """Remove the least recently used sets, except those of the last day, which a job may use."""
     held = sorted((f for f in root.iterdir() if (f / FACTS).exists()), key=_last_used, reverse=True)
     for folder in held[KEPT:]:
         if _last_used(folder) < time.time() - DAY_S:
@@ -449,7 +451,7 @@ def _last_used(folder: Path) -> float:
 
 
 def sees_our_files(spark: SparkSession) -> bool:
-    """Whether workers run on this machine and read the paths that this process names."""
+    """Whether workers run on this machine, so that they can read this process's paths."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return False  # the server may be anywhere
     master = spark.conf.get("spark.master") or ""
@@ -457,7 +459,7 @@ def sees_our_files(spark: SparkSession) -> bool:
 
 
 def _ship(spark: SparkSession, shard: Shard) -> None:
-    """Send a table to every executor, present and future, once."""
+    """Send a table once to every executor, present and future."""
     archive = Path(shard.path).parent / f"{shard.key}.tar"
     if not archive.exists():
         making = archive.with_name(f".{archive.name}.{os.getpid()}")

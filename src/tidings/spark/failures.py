@@ -1,8 +1,8 @@
-"""What went wrong in Spark, in one line that a user can act on.
+"""An error of Spark in one line that a user can act on.
 
-Errors of Spark come wrapped: a JVM's stack around a Python worker's around the cause. `explained`
-finds the innermost cause, and says what can be done where that is known. Commands print it; the
-whole is for those who ask for it.
+Spark wraps errors: the JVM's stack trace holds that of a Python worker, which holds the cause.
+`explained` finds the innermost cause and adds a hint where it knows one. Commands print this line,
+and the whole trace with `--debug`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Final
 from tidings.spark.java import JavaNotFoundError
 
 MAX_LINE: Final = 400  # characters
+EXTRA: Final = frozenset({"pandas", "py4j", "pyspark"})  # packages that `tidings[spark]` brings
 
-# What is found in the whole text of an error, and what to do about it; the first counts.
+# A pattern in the whole text of an error, and what to do about it. The first that fits is used.
 HINTS: Final = (
     (
         r"No module named '(pyarrow|numpy|numba|msgspec|tidings|re2)'",
-        "the executors' Python lacks {0}: install it there, or name another by PYSPARK_PYTHON",
+        "the executors' Python lacks {0}: install it there, or set PYSPARK_PYTHON to another",
     ),
     (
         r"JAVA_GATEWAY_EXITED|Java gateway process exited",
-        "Java did not start: `python -m tidings.spark.java` says which one is used",
+        "Java did not start: `python -m tidings.spark.java` shows which one Tidings uses",
     ),
-    (r"PATH_NOT_FOUND", "check the path; executors must see it too"),
+    (r"PATH_NOT_FOUND", "check the path; the executors must be able to read it too"),
     (
         r"Java heap space|OutOfMemoryError|GC overhead",
         "give the JVM more memory: spark.driver.memory, spark.executor.memory",
@@ -32,21 +33,36 @@ HINTS: Final = (
     (r"maxResultSize", "raise spark.driver.maxResultSize"),
     (
         r"Python worker exited unexpectedly|MemoryError",
-        "a Python worker died, perhaps for want of memory: use a smaller `budget`, or a smaller "
-        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "a Python worker died, perhaps because it ran out of memory: use a smaller `budget`, or a "
+        "smaller spark.sql.execution.arrow.maxRecordsPerBatch",
     ),
     (
         r"Master removed our application|All masters are unresponsive|Failed to connect to",
         "the master does not answer: check its URL",
     ),
-    (r"UNRESOLVED_COLUMN", "check the names of columns"),
-    (r"FAILED_READ_FILE", "a file is damaged, or of another format"),
+    (r"UNRESOLVED_COLUMN", "check the names of the columns"),
+    (r"FAILED_READ_FILE", "a file is damaged or has another format"),
 )
 _PYTHON_CAUSE: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception|Rejected)): (.+)$", re.M)
 
 
+def naming_extra(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The error with what to install, where the extra `spark` brings the package; else itself."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRA:
+        return error
+    needed = f"this needs {package}, which is not installed: pip install 'tidings[spark]'"
+    return ModuleNotFoundError(needed, name=error.name)
+
+
+def is_sparks(error: BaseException) -> bool:
+    """Whether Spark or Java raised an error, or no Java was found; Tidings is not at fault then."""
+    package = type(error).__module__.partition(".")[0]
+    return package in ("pyspark", "py4j") or isinstance(error, JavaNotFoundError)
+
+
 def explained(error: BaseException) -> str:
-    """An error in one line, with a hint behind it where there is one."""
+    """An error in one line, with a hint at its end where there is one."""
     whole = _text(error)
     line = _cause(error, whole)
     for pattern, hint in HINTS:
@@ -67,11 +83,11 @@ def _cause(error: BaseException, whole: str) -> str:
     first = re.sub(r"^An error occurred while calling [\w.]+:? ?", "", first)
     if not first.strip(" :.") and len(lines) > 1:
         first = re.sub(r"^: (?:[\w.$]+: )?", "", lines[1])
-    return _cut(re.sub(r"\s*SQLSTATE: \w+\s*$", "", first) or type(error).__name__)
+    return _cut(re.sub(r"\s*SQLSTATE: \w+[;\s]*$", "", first) or type(error).__name__)
 
 
 def _text(error: BaseException) -> str:
-    """All that an error and its Java cause say."""
+    """The text of an error and of its Java cause."""
     said = [str(error)]
     java = getattr(error, "java_exception", None)
     if java is not None:

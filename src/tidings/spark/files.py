@@ -1,9 +1,9 @@
-"""The files that people have, as DataFrames: events, and subscriptions.
+"""Files of events and of subscriptions, as DataFrames.
 
-Events are Parquet, CSV with a header, or JSON lines, by the endings of their names or as said. Of
-JSON lines each line stays the text that it is, in a column `event`: so attributes may have any
-types, and a line that is no event is told apart instead of becoming nulls. Subscriptions are the
-files of `tidings check`, Parquet, or a store.
+Events are Parquet, CSV with a header, or JSON lines; the endings of their names say which, or the
+caller does. Each line of JSON stays as it is, as text in a column `event`: so attributes may have
+any types, and a line that is not a valid event can be reported instead of becoming nulls.
+Subscriptions are the files of `tidings check`, Parquet, or a store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidings.language.files.subscriptions import BadSubscription, read_subscriptions
-from tidings.spark.intake import StoreError
+from tidings.spark.intake import ChangeRefused, StoreError
 from tidings.spark.store import CHANGES, Store
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 EVENT: Final = "event"
-CORRUPT: Final = "_corrupt"  # where Spark puts a line of CSV that it cannot read
+CORRUPT: Final = "_corrupt"  # the column for lines of CSV that Spark cannot read
 ENDINGS: Final = {
     **dict.fromkeys((".json", ".jsonl", ".ndjson"), "json"),
     ".csv": "csv",
@@ -37,27 +37,30 @@ SUBSCRIPTIONS: Final = pa.schema(
 )
 
 
+_Row = tuple[str | int, str, int]  # id, predicate, line
+
+
 class EventFileError(ValueError):
     """Files that cannot be read as events."""
 
 
 class Events(NamedTuple):
-    """Events as a frame, and how they are in it."""
+    """Events as a frame, and how to read them from it."""
 
     frame: DataFrame
-    json: str | None  # the column with their text
-    corrupt: str | None  # the column with the text of lines that could not be read
+    json: str | None  # the column that holds them as JSON text
+    corrupt: str | None  # the column with the lines that could not be read
 
 
 class Subscriptions(NamedTuple):
-    """Subscriptions as Arrow, and those that could not be read."""
+    """Good subscriptions as Arrow, and the bad ones."""
 
     rows: pa.Table
     bad: list[BadSubscription]
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path as Spark must be told it: Java may have been started in another folder than ours."""
+    """An absolute path for Spark, because Java may have started in another folder than Python."""
     text = os.fspath(path)
     return text if ":" in text.partition("/")[0] else os.path.abspath(text)
 
@@ -86,7 +89,7 @@ def read_events(spark: SparkSession, files: Sequence[str], format: str | None = 
 def stream_events(
     spark: SparkSession, folder: str, format: str | None, files_a_batch: int
 ) -> Events:
-    """The events of a folder to which files come, whole."""
+    """The events of a folder into which others move files."""
     known = format or format_of([folder])
     path = absolute(folder)
     reader = spark.readStream.option("maxFilesPerTrigger", files_a_batch)
@@ -104,7 +107,7 @@ def stream_events(
 
 
 def format_of(paths: Sequence[str]) -> str:
-    """The format of files, by the endings of their names or of those in a folder."""
+    """The format of files, from the endings of their names or of the names in a folder."""
     found = {_format(Path(path)) for path in paths}
     if len(found) == 1:
         (known,) = found
@@ -113,7 +116,7 @@ def format_of(paths: Sequence[str]) -> str:
     shown = ", ".join(paths[:3])
     endings = ", ".join(ENDINGS)
     raise EventFileError(
-        f"{shown}: expected files of one kind, by their endings ({endings}), or the format"
+        f"{shown}: expected files that all have one of the endings {endings}; else name the format"
     )
 
 
@@ -133,7 +136,7 @@ def _csv_options() -> dict[str, str]:
 
 
 def _csv_schema(spark: SparkSession, paths: Sequence[str]) -> StructType:
-    """The types of the columns, from a first look, and a place for lines that do not fit."""
+    """The types of the columns, which Spark infers, and a column for lines that do not fit."""
     guess = spark.read.options(**_csv_options(), inferSchema="true").csv(list(paths))
     return guess.schema.add(CORRUPT, "string")
 
@@ -142,39 +145,54 @@ def _csv_schema(spark: SparkSession, paths: Sequence[str]) -> StructType:
 
 
 def is_store(path: str) -> bool:
-    """Whether a path is that of a store."""
+    """Whether there is a store at a path."""
     return (Path(path) / CHANGES).is_dir()
 
 
 def read_rows(
     source: str | BinaryIO, format: str | None = None, dialect: str = "tidings"
 ) -> Subscriptions:
-    """The subscriptions of a file; predicates of other dialects in our own text form."""
+    """The subscriptions of a file, with predicates of other dialects translated into our own."""
     if format is None and isinstance(source, str) and source.lower().endswith(".parquet"):
         return Subscriptions(_parquet_rows(source), [])
-    ids: list[str | int] = []
-    texts: list[str] = []
+    rows: list[_Row] = []
     bad: list[BadSubscription] = []
     for one in read_subscriptions(source, format, dialect):
         if isinstance(one, BadSubscription):
             bad.append(one)
         else:
-            ids.append(one.id)
-            texts.append(str(one.predicate))
-    integers = bool(ids) and all(isinstance(id, int) for id in ids)
+            rows.append((one.id, str(one.predicate), one.line))
+    integers = bool(rows) and all(isinstance(row[0], int) for row in rows)
+    if not integers:
+        rows, repeated = _with_text_ids(source if isinstance(source, str) else "<stream>", rows)
+        bad += repeated
     kind = pa.int64() if integers else pa.string()
     columns = [
-        pa.array(ids if integers else map(str, ids), kind),
-        pa.array(texts, pa.string()),
-        pa.nulls(len(ids), pa.string()),
+        pa.array([row[0] for row in rows], kind),
+        pa.array([row[1] for row in rows], pa.string()),
+        pa.nulls(len(rows), pa.string()),
     ]
     return Subscriptions(
         pa.table(columns, schema=SUBSCRIPTIONS.set(0, pa.field("subscription", kind))), bad
     )
 
 
+def _with_text_ids(file: str, rows: list[_Row]) -> tuple[list[_Row], list[BadSubscription]]:
+    """Rows with their ids as texts. In a file, 7 and "7" are two ids; as texts they are one."""
+    first: dict[str, _Row] = {}
+    repeated: list[BadSubscription] = []
+    for id, predicate, line in rows:
+        held = first.setdefault(str(id), (str(id), predicate, line))
+        if held[2] != line:
+            found = f"{id!r}, the same text as the id on line {held[2]}"
+            repeated.append(
+                BadSubscription(file, line, None, id, "an id used once", found, predicate)
+            )
+    return list(first.values()), repeated
+
+
 def joined(parts: Sequence[pa.Table], integers: bool | None) -> pa.Table:
-    """The rows of several files, ids as integers or texts; None: integers if all of them are."""
+    """The rows of several files, with ids as `integers` says; by default integers if all are."""
     kinds = {part.schema.field("subscription").type for part in parts}
     whole = all(map(pa.types.is_integer, kinds)) if integers is None else integers
     kind = pa.int64() if whole else pa.string()
@@ -182,7 +200,7 @@ def joined(parts: Sequence[pa.Table], integers: bool | None) -> pa.Table:
     try:
         return pa.concat_tables([part.cast(schema) for part in parts])
     except pa.ArrowInvalid as error:
-        raise StoreError(f"expected ids that are integers: {error}") from None
+        raise ChangeRefused(f"expected ids that are integers: {error}") from None
 
 
 def _parquet_rows(path: str) -> pa.Table:

@@ -1,9 +1,9 @@
-"""Subscriptions as they are given to a store: rows, with what is wrong with each.
+"""Subscriptions for a store as rows, each with the reason why it is bad, if it is.
 
-Whatever they come in (a pair, a mapping, an iterable, an Arrow table, a Spark DataFrame), they
-leave as one Arrow table with the columns `subscription` (text or int64), `predicate`, `dialect` and
-`reason`, which is null where the subscription can be taken. What cannot be read as subscriptions
-raises `StoreError`. Nothing here knows files or what a store holds.
+Callers give a pair, a mapping, an iterable, an Arrow table or a Spark DataFrame. The result is one
+Arrow table with the columns `subscription` (text or int64), `predicate`, `dialect` and `reason`,
+which is null for a good subscription. Input that cannot be read as subscriptions raises
+`StoreError`. This file knows neither files nor what a store holds.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from tidings.language.dialects import dialect_named
 from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
+from tidings.matching.contract import Id, check_id, is_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 OWN_DIALECT: Final = "tidings"  # stored as null
 MAX_SHOWN: Final = 200  # characters of a text in an error
 
-Id = str | int
 Given: TypeAlias = (
     "Subscription | tuple[Any, ...] | Mapping[Any, Any] | Iterable[Any] | pa.Table"
     " | pa.RecordBatch | DataFrame"
@@ -35,11 +35,15 @@ GivenIds: TypeAlias = "Id | Iterable[Id] | pa.Table | pa.RecordBatch | DataFrame
 
 
 class StoreError(ValueError):
-    """A store that cannot be read, or a change that it does not take."""
+    """A store that cannot be read, or that does not take a change."""
+
+
+class ChangeRefused(StoreError):
+    """A store does not take a change: a subscription is bad, or an id has the wrong type."""
 
 
 def judged_subscriptions(given: Given) -> pa.Table:
-    """Subscriptions as rows, with the reason why one cannot be taken, or null."""
+    """Subscriptions as rows, with the reason why each bad one is refused."""
     frame = _frame(given)
     if frame is not None:
         judged = _judged_on_executors(frame)
@@ -52,20 +56,22 @@ def judged_subscriptions(given: Given) -> pa.Table:
 
 
 def judged_ids(given: GivenIds) -> pa.Table:
-    """Ids as rows without predicates, with the reason why one cannot be taken, or null."""
+    """Ids as rows without predicates, with the reason why each bad one is refused."""
     frame = _frame(given)
     table: Any = given if frame is None else frame.select("subscription").toArrow()
     if isinstance(table, pa.Table | pa.RecordBatch):
         ids = _id_column(table)
+    elif isinstance(table, str) or not isinstance(table, Iterable):
+        ids = _id_array([table])
     else:
-        ids = _id_array([table] if isinstance(table, str | int) else list(table))
+        ids = _id_array(list(table))
     nothing = pa.nulls(len(ids), pa.string())
     columns = {"subscription": ids, "predicate": nothing, "dialect": nothing, "reason": nothing}
     return _with_id_faults(pa.table(columns))
 
 
 def _frame(given: Any) -> DataFrame | None:
-    """What is given where it is a Spark DataFrame, without loading Spark to find out."""
+    """The argument if it is a Spark DataFrame, without loading Spark to find out."""
     is_frame = type(given).__module__.startswith("pyspark.") and hasattr(given, "mapInArrow")
     return given if is_frame else None
 
@@ -81,7 +87,7 @@ def _subscriptions_table(given: Any) -> pa.Table:
     for one in given:
         if not isinstance(one, tuple | list) or not 2 <= len(one) <= 3:
             raise StoreError(
-                f"expected an id and a predicate, perhaps a dialect, found {one!r:.{MAX_SHOWN}}"
+                f"expected an id, a predicate and perhaps a dialect, found {one!r:.{MAX_SHOWN}}"
             )
         predicate = one[1]
         ids.append(one[0])
@@ -97,7 +103,7 @@ def _subscriptions_table(given: Any) -> pa.Table:
 
 
 def _cast(table: pa.Table | pa.RecordBatch) -> pa.Table:
-    """An Arrow table with the three columns, in their types."""
+    """The three columns of an Arrow table, cast to their types."""
     nothing = pa.nulls(table.num_rows, pa.string())
     named = table.schema.names
     return pa.table(
@@ -124,22 +130,30 @@ def _id_column(table: pa.Table | pa.RecordBatch) -> Any:
     kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
     if pa.types.is_integer(kind):
         return ids.cast(pa.int64())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if is_text(kind):
         return ids.cast(pa.string())
-    raise StoreError(f"expected ids that are texts or integers, found the type {kind}")
+    raise ChangeRefused(f"expected ids that are texts or integers, found the type {kind}")
 
 
 def _id_array(ids: list[Any]) -> pa.Array:
-    """Ids as Arrow, all texts or all integers."""
-    kinds = set(map(type, ids))
-    if kinds <= {str}:
+    """Ids as Arrow. Raises `ChangeRefused` unless all are text or all are integers."""
+    try:
+        for id in ids:
+            check_id(id)
+    except TypeError as error:
+        raise ChangeRefused(str(error)) from None
+    integers = [id for id in ids if type(id) is int]
+    if not integers:
         return pa.array(ids, pa.string())
-    if kinds != {int}:
-        found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise StoreError(f"expected ids that are all texts or all integers, found {found}")
-    large = next((id for id in ids if not INT_MIN <= id <= INT_MAX), None)
+    text = next((id for id in ids if type(id) is str), None)
+    if text is not None:
+        raise ChangeRefused(
+            f"expected ids that are all texts or all integers, found {text!r:.80} "
+            f"and {integers[0]!r:.80}"
+        )
+    large = next((id for id in integers if not INT_MIN <= id <= INT_MAX), None)
     if large is not None:
-        raise StoreError(f"expected ids of at most 64 bit, found {large}")
+        raise ChangeRefused(f"expected ids of at most 64 bit, found {large!r:.80}")
     return pa.array(ids, pa.int64())
 
 
@@ -152,13 +166,13 @@ def _text_array(what: str, values: list[Any]) -> pa.Array:
 
 
 def _judged_on_executors(frame: DataFrame) -> pa.Table:
-    """Subscriptions of a DataFrame, their predicates read where they are."""
+    """The subscriptions of a DataFrame; the executors parse the predicates."""
     names = frame.columns
     for name in ("subscription", "predicate"):
         _check_named(name, names)
     found = frame.schema["subscription"].dataType.simpleString()
     if found not in ("tinyint", "smallint", "int", "bigint", "string"):
-        raise StoreError(f"expected ids that are texts or integers, found the type {found}")
+        raise ChangeRefused(f"expected ids that are texts or integers, found the type {found}")
     kind = "string" if found == "string" else "bigint"
     chosen = frame.selectExpr(
         f"cast(subscription as {kind}) as subscription",
@@ -178,7 +192,7 @@ def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _reasons(table: pa.Table | pa.RecordBatch) -> pa.Array:
-    """What is wrong with each predicate, or null."""
+    """The reason why each predicate is bad; null for a good one."""
     texts, dialects = (table.column(name).to_pylist() for name in ("predicate", "dialect"))
     return pa.array(map(_predicate_fault, texts, dialects), pa.string())
 
@@ -196,7 +210,7 @@ def _predicate_fault(text: str | None, dialect: str | None) -> str | None:
 
 
 def _with_id_faults(table: pa.Table) -> pa.Table:
-    """The table with the reasons why ids cannot be taken added."""
+    """The table with the reasons why ids are bad added."""
     ids = table.column("subscription")
     first: dict[Any, int] = {}
     faults = []

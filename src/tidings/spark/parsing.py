@@ -1,8 +1,7 @@
-"""Subscriptions parsed and normalised where they are: rows in, flat columns out.
+"""Subscriptions parsed and normalised in Spark's Python workers: rows in, flat columns out.
 
-Runs in Spark's Python workers. Of each batch of rows comes one row of Arrow streams: the
-subscriptions that can be taken, their normal forms as `matching.assembly` has them, and those that
-cannot be taken, with the reason.
+Each batch of rows becomes one row of Arrow streams: the good subscriptions, their normal forms as
+`matching.assembly` lays them out, and the bad subscriptions with the reason.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, MAX_TEXT_KEPT
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.assembly import Flat, flatten, to_bytes
+from tidings.spark.intake import OWN_DIALECT
 
 PARTS: Final = ("subscriptions", "rejected", *Flat._fields)
-OWN_DIALECT: Final = "tidings"
 
 
 def rejected_schema(id: pa.DataType) -> pa.Schema:
-    """What is said of a subscription that cannot be taken; line and column count from 1."""
+    """The columns of bad subscriptions; `line` and `column` count from 1."""
     return pa.schema(
         {
             "subscription": id,
@@ -99,5 +98,5 @@ def _predicate(id: Any, text: str | None, dialect: str | None) -> Predicate:
     except PredicateError as error:
         reason = f"expected {error.expected}, found {error.found}"
         raise _Refused(reason, error.line, error.column) from None
-    except ValueError as error:  # a dialect that there is not
+    except ValueError as error:  # an unknown dialect
         raise _Refused(str(error)) from None

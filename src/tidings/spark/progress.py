@@ -1,7 +1,7 @@
-"""How far Spark has got: the stages that run now, their tasks and the rows they have read.
+"""Spark's progress: the stages that run now, their tasks and the rows that they have read.
 
-Asks the driver of a classic session, which counts rows as tasks end. Where there is none to ask
-(Spark Connect), nothing is known.
+The numbers come from the driver of a classic session, which counts rows as tasks end. Spark Connect
+has no such driver, so its progress is unknown.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 
 class Stage(NamedTuple):
-    """A stage that runs."""
+    """A running stage."""
 
     number: int
     tasks: int
     done: int
-    rows: int  # read so far, from files or from the stage before
+    rows: int  # read so far, from files or from an earlier stage
 
 
 def running_stages(spark: SparkSession) -> list[Stage]:
-    """The stages that run now; none where it cannot be known."""
+    """The stages that run now; an empty list where Spark does not say."""
     context = getattr(spark, "_sc", None)
     if context is None or context._jsc is None:
         return []

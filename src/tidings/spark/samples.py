@@ -17,11 +17,11 @@ def statistics(
     max_events: int = MAX_EVENTS,
     seed: int = 0,
 ) -> Statistics:
-    """Which attributes events have and which values, for a table to choose what to index on.
+    """The attributes and values of events, by which a table chooses what to index.
 
     `json` names the column that holds each event as JSON text; without it the columns are the
-    attributes. `max_events` rows are drawn, all equally likely, in one pass over the events; the
-    same ones for the same seed and the same partitions. Only the sample comes to the driver.
+    attributes. One pass over the events draws `max_events` rows, all equally likely; the same seed
+    and partitions give the same rows. Only the sample comes to the driver.
 
     >>> statistics(day).save("day.json")
     """

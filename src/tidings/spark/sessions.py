@@ -1,6 +1,6 @@
-"""The one place that starts Spark: local unless told otherwise, quiet, with a Java that works.
+"""The only place that starts Spark: by default on this machine, quiet, with a Java that works.
 
-Nothing else here needs it: every function takes DataFrames of whatever session they have.
+Nothing else in this room needs it: every function uses the session of the DataFrames it gets.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tidings.spark.failures import naming_extra
 from tidings.spark.java import java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Errors only; without a file of its own Spark talks at length before it can be told.
+# Errors only. Without this file Spark logs at length before the session can change its level.
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 DEFAULTS: Final = {
     "spark.app.name": "tidings",
@@ -24,7 +25,7 @@ DEFAULTS: Final = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
 }
-# A local session talks to itself only.
+# A local session accepts no connections from other machines.
 LOOPBACK: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -34,12 +35,14 @@ LOOPBACK: Final = {
 def session(master: str | None = None, **options: str) -> SparkSession:
     """A Spark session on this machine, or on the cluster that `master` names.
 
-    Options are Spark's own, by their names: `session(**{"spark.driver.memory": "4g"})`. The session
-    that is active already is used as it is, with the options that can still be set. Workers run
-    this Python unless PYSPARK_PYTHON names another. `JavaNotFoundError` says that there is no Java.
+    Options are Spark's own, by their names: `session(**{"spark.driver.memory": "4g"})`. A session
+    that is active already is returned as it is, with those options that can still change. Workers
+    run this Python unless PYSPARK_PYTHON names another. Raises `JavaNotFoundError` without a Java.
     """
-    from pyspark.sql import SparkSession
-
+    try:
+        from pyspark.sql import SparkSession
+    except ModuleNotFoundError as error:
+        raise naming_extra(error) from None
     builder = SparkSession.builder
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(java_home())

@@ -1,9 +1,9 @@
-"""Tidings sent to executors that do not have it.
+"""Sending Tidings to executors that do not have it.
 
-`ship(spark)` sends the package as it is here, with what Numba has compiled of it, by Spark's own
-way of sending Python files. The first worker on a machine that imports it unpacks it into the cache
-of its user, once for all applications: so nothing is compiled again, nor read from an archive. The
-packages that Tidings needs must be there (docs/cluster.md).
+`ship(spark)` sends this package and the machine code that Numba has compiled for it, as Spark sends
+Python files. The first worker on a machine that imports it unpacks it into its user's cache, once
+for all applications, so that nothing is compiled again or read from an archive. The packages that
+Tidings needs must be installed there (docs/cluster.md).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 CODE: Final = "code.tar"
 SOURCE: Final = frozenset({".py", ".typed", ".properties"})
-# What `import tidings` finds first: it unpacks the package and puts it in its own place.
+# The module that `import tidings` finds first: it unpacks the package and then replaces itself.
 BOOTSTRAP: Final = '''\
-"""Puts the package that came with this file where it can stay, and imports it from there."""
+"""Unpacks the package that came with this file into a cache, and imports it from there."""
 
 import io
 import os
@@ -60,12 +60,12 @@ import tidings
 
 
 def ship(spark: SparkSession) -> None:
-    """Send this Tidings to all executors, present and future, of a session."""
+    """Send this Tidings to all executors of a session, present and future."""
     spark.addArtifacts(str(package()), pyfile=True)
 
 
 def package() -> Path:
-    """The archive that is sent; made once for each state of the source."""
+    """The archive to send, which is made once for each state of the source."""
     root = Path(tidings.spark.__file__).parents[1]
     files = sorted(path for path in root.rglob("*") if path.suffix in SOURCE)
     digest = hashlib.sha256()
@@ -84,7 +84,7 @@ def package() -> Path:
 
 
 def _machine_code(root: Path) -> list[Path]:
-    """What Numba has kept of the source as it is now."""
+    """The machine code in Numba's cache that belongs to the source as it is now."""
     found = []
     for path in root.rglob("__pycache__/*.nb[ic]"):
         source = path.parents[1] / f"{path.name.partition('.')[0]}.py"
@@ -94,7 +94,7 @@ def _machine_code(root: Path) -> list[Path]:
 
 
 def _tar(root: Path, files: list[Path]) -> bytes:
-    """The files with their times, by which Numba knows that what it compiled still holds."""
+    """The files with their times, by which Numba knows that its machine code is current."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as packed:
         for path in files:

@@ -1,14 +1,14 @@
-"""Tidings in plain SQL, once `register(spark)` was called.
+"""Tidings in plain SQL, after a call of `register(spark)`.
 
-- `tidings_matches(predicate, event)`: whether an event satisfies a predicate. The event is JSON
-  text, a struct, a map or a Variant. Null where either is null, or is no predicate or no event;
-  `tidings_matches_strict` fails the query instead.
-- `SELECT * FROM tidings_match(TABLE(events), '/path/to/store')`: the rows of a table with
-  `subscription`, one for each match with the newest version of a store. `json => 'column'` says
-  that events are JSON text.
+- `tidings_matches(predicate, event)`: whether an event matches a predicate. The event is JSON text,
+  a struct, a map or a Variant. The result is null where either is null or cannot be read;
+  `tidings_matches_strict` fails the query instead of the latter.
+- `SELECT * FROM tidings_match(TABLE(events), '/path/to/store')`: a row for each match with the
+  newest version of a store, with the columns of the table and `subscription`.
+  `json => 'column'` names a column that holds the events as JSON text.
 
-The store is compiled when the query is analysed, unless it was before, into a folder of its own
-that all executors must see.
+Spark compiles the store when it analyses the query, unless it was compiled before, into a folder of
+the store that all executors must see.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
 
 PARSED: Final = 1 << 16  # predicates that a worker process keeps parsed
-COMPILED: Final = ".compiled"  # the folder in a store
+COMPILED: Final = ".compiled"  # the folder within a store
 
 
 def register(spark: SparkSession) -> None:
-    """Give a session the functions for SQL."""
+    """Add the functions for SQL to a session."""
     from pyspark.sql.functions import udtf
 
     for name, strict in (("tidings_matches", False), ("tidings_matches_strict", True)):
@@ -77,7 +77,7 @@ def _parsed(text: str) -> Predicate:
 
 
 def _events(column: pa.Array) -> Iterator[Any]:
-    """Events as predicates take them: text, or records."""
+    """Events as JSON text or as records, which predicates take."""
     if pa.types.is_struct(column.type):
         fields = {one.name: one for one in column.type}
         if any((one.metadata or {}).get(b"variant") == b"true" for one in fields.values()):
@@ -93,7 +93,7 @@ def _events(column: pa.Array) -> Iterator[Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of Spark's as an attribute has it: as `attributes` makes it of a column."""
+    """A value of Spark's as the attribute that `attributes` makes of such a column."""
     match value:
         case dict():
             return {key: plain(inner) for key, inner in value.items()}
@@ -119,7 +119,7 @@ def plain(value: Any) -> Any:
 
 @dataclass
 class Plan(AnalyzeResult):
-    """What analysing a call has found: the table of the store, and how events are read."""
+    """The result of analysing a call: the table of the store, and how to read events."""
 
     shards: tuple[Shard, ...] = ()
     fields: tuple[str, ...] = field(default_factory=tuple)
@@ -127,17 +127,19 @@ class Plan(AnalyzeResult):
 
 
 class MatchStore:
-    """The table function. Rows are gathered, since matching many at once is far quicker."""
+    """The table function. It gathers rows, because matching many at once is much faster."""
 
     @staticmethod
     def analyze(
         table: AnalyzeArgument, store: AnalyzeArgument, json: AnalyzeArgument | None = None
     ) -> Plan:
-        """Compile the store, and say which columns come out."""
+        """Compile the store, and name the columns of the result."""
         if not table.isTable or not isinstance(table.dataType, T.StructType):
-            raise ValueError("expected a table first: tidings_match(TABLE(events), '/path')")
+            raise ValueError(
+                "expected a table as the first argument: tidings_match(TABLE(events), '/path')"
+            )
         if not isinstance(store.value, str):
-            raise ValueError("expected the path of a store as a text")
+            raise ValueError("expected the path of a store as the second argument")
         held = Store(store.value)
         snapshot = held.snapshot()
         facts, shards = compile_here(snapshot, Path(store.value) / COMPILED)
@@ -145,7 +147,7 @@ class MatchStore:
         names = tuple(table.dataType.names)
         column = None if json is None else json.value
         if column is not None and column not in names:
-            raise ValueError(f"expected a column of the table as json, found {column!r}")
+            raise ValueError(f"json names {column!r}, which is not a column of the table")
         schema = T.StructType([*table.dataType.fields, T.StructField("subscription", kind)])
         return Plan(schema, shards=shards, fields=names, json=column)
 
@@ -154,13 +156,13 @@ class MatchStore:
         self.rows: list[Row] = []
 
     def eval(self, table: Row, store: str, json: str | None = None) -> Iterator[tuple[Any, ...]]:
-        """Take a row."""
+        """Gather a row, and match when there are enough."""
         self.rows.append(table)
         if len(self.rows) >= CHUNK:
             yield from self._found()
 
     def terminate(self) -> Iterator[tuple[Any, ...]]:
-        """The last rows."""
+        """Match the last rows."""
         yield from self._found()
 
     def _found(self) -> Iterator[tuple[Any, ...]]:

@@ -1,11 +1,11 @@
-"""The store: a folder of subscriptions that changes while jobs read it, every version kept.
+"""The store: a folder of subscriptions with all their versions, which may change as jobs read it.
 
-`changes/N.parquet` is the change that made version N: immutable, written aside, then linked to its
-name, which only one writer can do. So a writer never overwrites another's change, a reader never
-sees half a file, and a process may die at any point: a change is there as a whole or not at all.
-`states/N.parquet` holds all subscriptions of version N; it only saves reading the changes before
-it. Version 0 is empty. Names that begin with a dot are files being written; readers, Spark among
-them, pass them over.
+`changes/N.parquet` is the change that made version N. It is immutable: a writer writes it under
+another name and then links it to its own, which only one writer can do. So a writer never
+overwrites another's change, a reader never sees half a file, and a process may die at any point: a
+change is there as a whole or not at all. `states/N.parquet` holds all subscriptions of version N,
+so that readers need not apply the changes before it. Version 0 is empty. Files whose names begin
+with a dot are being written; readers, Spark among them, ignore them.
 
 A store needs no JVM. It needs a file system with hard links that the writers and the driver share.
 
@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 
 from tidings.spark.intake import (
     MAX_SHOWN,
+    ChangeRefused,
     Given,
     GivenIds,
     StoreError,
@@ -43,19 +44,19 @@ from tidings.spark.intake import (
 )
 
 MAX_CHANGES: Final = 10_000_000  # subscriptions in one change
-STATE_EVERY: Final = 100  # versions; then the state is saved too
-GRACE_SECONDS: Final = 3_600.0  # a writer cannot be at work on one version for longer
-ATTEMPTS: Final = 1_000  # to claim a version that others claim too
+STATE_EVERY: Final = 100  # versions, after which the state is saved too
+GRACE_SECONDS: Final = 3_600.0  # the longest that a writer may work on one version
+ATTEMPTS: Final = 1_000  # to claim a version that other writers claim too
 CHANGES: Final = "changes"
 STATES: Final = "states"
 _COUNTS: Final = {"add": b"added", "remove": b"removed", "replace": b"replaced"}
 
 
 class Commit(NamedTuple):
-    """What became of a change: the version it made, and what of it was not taken.
+    """The result of a change: the version that it made, and the subscriptions it refused.
 
-    `refused` has the columns `subscription`, `predicate`, `dialect` and `reason`, all text. Where
-    nothing was left to change, `version` is the one that was there before.
+    `refused` has the columns `subscription`, `predicate`, `dialect` and `reason`, all text. If
+    nothing was left to change, `version` is the version before.
     """
 
     version: int
@@ -75,48 +76,48 @@ class Change(NamedTuple):
 class Store:
     """Subscriptions in a folder, with all their versions.
 
-    The first change makes the folder. All ids of a store are texts, or all are integers. A
-    subscription that cannot be taken (its predicate is wrong, `add` finds its id there, `remove` or
-    `replace` do not) raises `StoreError`, and nothing has changed; with `strict=False` the others
-    are taken, and the commit says which were not and why.
+    The first change makes the folder. The ids of a store are all text or all integers. A bad
+    subscription (its predicate is wrong, `add` finds its id in the store, `remove` or `replace` do
+    not) raises `StoreError`, and nothing changes. With `strict=False` the store takes the others,
+    and the commit says which it refused and why.
 
     `add` and `replace` take a mapping from ids to predicates; one pair, triple with a dialect, or
-    `Subscription`; an iterable of those; or an Arrow table or Spark DataFrame with the columns
-    `subscription`, `predicate` and perhaps `dialect`. Predicates of a DataFrame are looked at on
-    the executors.
+    `Subscription`; an iterable of these; or an Arrow table or Spark DataFrame with the columns
+    `subscription`, `predicate` and perhaps `dialect`. The executors parse the predicates of a
+    DataFrame.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         text = os.fspath(path).removeprefix("file://")
         if "://" in text:
-            raise StoreError(f"expected a folder of a file system for the store, found {text!r}")
+            raise StoreError(f"expected a folder of a file system as the store, found {text!r}")
         self.path = Path(text)
-        self._known = 0  # a version that there is
-        self._state: tuple[int, pa.Table] | None = None  # the last snapshot made
+        self._known = 0  # a version that exists
+        self._state: tuple[int, pa.Table] | None = None  # the last snapshot
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
-        """Travels between processes as its path."""
+        """Pickle the path only."""
         return Store, (str(self.path),)
 
     # Changes
 
     def add(self, subscriptions: Given, *, strict: bool = True) -> Commit:
-        """Add subscriptions whose ids are not there."""
+        """Add subscriptions whose ids are not in the store."""
         return self._commit("add", judged_subscriptions(subscriptions), strict)
 
     def replace(self, subscriptions: Given, *, strict: bool = True) -> Commit:
-        """Give other predicates to subscriptions that are there."""
+        """Give other predicates to subscriptions in the store."""
         return self._commit("replace", judged_subscriptions(subscriptions), strict)
 
     def remove(self, ids: GivenIds, *, strict: bool = True) -> Commit:
-        """Remove subscriptions that are there."""
+        """Remove subscriptions from the store."""
         return self._commit("remove", judged_ids(ids), strict)
 
     def _commit(self, change: str, given: pa.Table, strict: bool) -> Commit:
-        """Claim the next version for what can be taken; again where another was quicker."""
+        """Claim the next version for the good rows; try again if another writer was first."""
         if given.num_rows > MAX_CHANGES:
             raise StoreError(f"expected at most {MAX_CHANGES} changes at once, found more")
         if change != "add":
@@ -127,7 +128,7 @@ class Store:
             bad = pc.is_valid(judged.column("reason"))
             refused = judged.filter(bad)
             if refused.num_rows and strict:
-                raise StoreError(_complaint(change, refused))
+                raise ChangeRefused(_complaint(change, refused))
             good = judged.filter(pc.invert(bad)).drop_columns("reason")
             if not good.num_rows:
                 return Commit(version, _as_text(refused))
@@ -138,17 +139,19 @@ class Store:
             ):
                 self._known = version + 1
                 if (version + 1) % STATE_EVERY == 0:
-                    with suppress(OSError, StoreError):  # the change is made; this only saves time
+                    with suppress(OSError, StoreError):  # the change is made; a state only helps
                         self.compact()
                 return Commit(version + 1, _as_text(refused))
-        raise StoreError(f"{self.path}: {ATTEMPTS} times others changed the store first")
+        raise StoreError(
+            f"{self.path}: other writers changed the store first, {ATTEMPTS:,} times in a row"
+        )
 
     def _compared(self, change: str, given: pa.Table, version: int) -> pa.Table:
-        """The rows with what speaks against them in view of what the store holds."""
+        """The rows with the reasons why the store refuses some, given what it holds."""
         ids = given.column("subscription")
         held = self.snapshot(version).column("subscription") if version else ids.slice(0, 0)
         if given.num_rows and ids.type != held.type:
-            raise StoreError(
+            raise ChangeRefused(
                 f"{self.path}: expected ids that are {_kind(held.type)}s, as all in this store "
                 f"are, found {_kind(ids.type)}s"
             )
@@ -167,9 +170,9 @@ class Store:
         return (self.path / CHANGES).is_dir()
 
     def version(self) -> int:
-        """The newest version; it costs a look at the file system for each one since the last call.
+        """The newest version. Each version since the last call costs a look at the file system.
 
-        Files are removed from the oldest on: where a version still is, those after it are too.
+        `vacuum` removes the oldest files first: where a version exists, all later ones do.
         """
         if not self._known or not self._change_path(self._known).exists():
             self._known = max((*self._numbers(CHANGES), *self._numbers(STATES)), default=0)
@@ -180,19 +183,19 @@ class Store:
     def snapshot(self, version: int | None = None) -> pa.Table:
         """The subscriptions of a version, by default the newest one.
 
-        Columns: `subscription` (text or int64), `predicate`, `dialect` (null: ours).
+        Columns: `subscription` (text or int64), `predicate`, `dialect` (null for our own).
         """
         wanted = self.version() if version is None else version
         self._check_version(wanted)
         if self._state is not None and self._state[0] == wanted:
             return self._state[1]
         state = self._reading(lambda: self._build(wanted))
-        if wanted:  # an empty store does not know yet what ids it will have
+        if wanted:  # the type of the ids of an empty store is not known yet
             self._state = (wanted, state)
         return state
 
     def changes(self, since: int = 0, until: int | None = None) -> pa.Table:
-        """What changed after a version and up to another, by default the newest, in order.
+        """The changes after a version and up to another, by default the newest, in order.
 
         Columns: `version`, `change` (add, remove, replace), `subscription`, `predicate`, `dialect`.
         """
@@ -202,7 +205,7 @@ class Store:
         return self._reading(lambda: self._changes(since, last))
 
     def history(self) -> list[Change]:
-        """Every version whose change is still there, with its time and sizes."""
+        """Every version whose change still exists, with its time and sizes."""
         self._check_exists()
         found: list[Change] = self._reading(self._history)
         return found
@@ -218,7 +221,7 @@ class Store:
         return found
 
     def _build(self, version: int) -> pa.Table:
-        """A snapshot from the nearest state before it, one in memory or in a file."""
+        """A snapshot, made from the nearest state before it in memory or in a file."""
         start, state = 0, None
         if self._state is not None and self._state[0] <= version:
             start, state = self._state
@@ -240,7 +243,7 @@ class Store:
         return _change_schema(kind).empty_table()
 
     def _reading(self, read: Callable[[], Any]) -> Any:
-        """What is read, again where files went away meanwhile, and whose fault it is if not."""
+        """Call `read`, a second time if a file was removed meanwhile; explain what went wrong."""
         for last_time in (False, True):
             try:
                 return read()
@@ -257,7 +260,7 @@ class Store:
     # Upkeep
 
     def compact(self) -> int:
-        """Save the state of the newest version, so that reading starts there; the version."""
+        """Save the state of the newest version, so that reading starts there; return it."""
         version = self.version()
         self._check_version(version)
         state = self.snapshot(version)
@@ -266,10 +269,10 @@ class Store:
         return version
 
     def vacuum(self, before: int, *, grace_seconds: float = GRACE_SECONDS) -> int:
-        """Forget the versions before one; how many files were removed.
+        """Remove the versions before one, and return how many files that were.
 
-        No running stream may be at a version before it. Files younger than `grace_seconds` stay:
-        a writer that has read a version must find what was made of it since.
+        No running stream may use a version before it. Files younger than `grace_seconds` stay,
+        because a writer that has read a version must find all changes since.
         """
         self._check_version(before)
         if before and not self._state_path(before).exists():
@@ -277,14 +280,14 @@ class Store:
         oldest_kept = time.time() - grace_seconds
         removed = 0
         for folder, last in ((STATES, before - 1), (CHANGES, before)):
-            for version in self._numbers(folder):  # from the oldest: `version` relies on it
+            for version in self._numbers(folder):  # the oldest first: `version` relies on it
                 path = self.path / folder / _name(version)
                 if version > last or path.stat().st_mtime > oldest_kept:
                     break
                 path.unlink()
                 removed += 1
         for folder in (CHANGES, STATES):
-            for path in (self.path / folder).glob(".*"):  # of writers that died
+            for path in (self.path / folder).glob(".*"):  # left by writers that died
                 if path.stat().st_mtime <= oldest_kept:
                     path.unlink(missing_ok=True)
                     removed += 1
@@ -307,7 +310,7 @@ class Store:
         if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / STATES).is_dir():
             raise StoreError(f"{self.path}: expected a store or an empty folder, found other files")
         (self.path / STATES).mkdir(parents=True, exist_ok=True)
-        (self.path / CHANGES).mkdir(exist_ok=True)  # last: it is what makes the folder a store
+        (self.path / CHANGES).mkdir(exist_ok=True)  # last: it makes the folder a store
 
     def _check_exists(self) -> None:
         if not self.exists():
@@ -320,7 +323,7 @@ class Store:
             raise StoreError(f"{self.path}: expected a version from 0 to {newest}, found {version}")
 
     def _publish(self, path: Path, table: pa.Table) -> bool:
-        """Put a table in a file of its own, whole or not at all; False where it is there."""
+        """Write a table to a new file, as a whole or not at all; False if the file exists."""
         aside = path.with_name(f".{path.stem}.{uuid4().hex}")
         try:
             with aside.open("xb") as file:
@@ -342,7 +345,7 @@ class Store:
 
 
 def net_changes(changes: pa.Table) -> pa.Table:
-    """Of the changes of each id the last one, in order."""
+    """The last change of each id, in order."""
     numbered = changes.append_column("row", pa.array(range(changes.num_rows), pa.int64()))
     last = (
         numbered.group_by("subscription", use_threads=False)
@@ -353,7 +356,7 @@ def net_changes(changes: pa.Table) -> pa.Table:
 
 
 def _applied(state: pa.Table | None, changes: pa.Table) -> pa.Table:
-    """A state after changes: what did not change in its order, then what did."""
+    """A state after changes: first the unchanged rows in their order, then the changed ones."""
     columns = ["subscription", "predicate", "dialect"]
     net = net_changes(changes)
     stays = net.filter(pc.not_equal(net.column("change"), "remove")).select(columns)
@@ -370,7 +373,7 @@ def _name(version: int) -> str:
 
 
 def _read(path: Path) -> pa.Table:
-    # Without threads: files are small, and a process that ends at once must not end theirs.
+    # Without threads: files are small, and a process that exits at once must not cut theirs off.
     with pq.ParquetFile(path) as file:
         return file.read(use_threads=False)
 
@@ -400,7 +403,7 @@ def _change_table(version: int, change: str, rows: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(facts))
 
 
-# What is said
+# Messages
 
 
 def _complaint(change: str, refused: pa.Table) -> str:

@@ -1,9 +1,9 @@
-"""Matching on a stream: every micro-batch against one version of a store of subscriptions.
+"""Matching on a stream: each micro-batch with one version of a store of subscriptions.
 
-A batch takes the newest version there is when it begins, so a change is seen by the next batch. The
-version is written to a journal before it is used, and what a batch writes replaces what the same
-batch wrote before: a stream that is killed at any point and started again from its checkpoint gives
-every match once.
+A batch uses the version that is newest when it begins, so the next batch sees a change. The stream
+writes the version to a journal before it uses it, and the output of a batch replaces the output of
+the same batch before. So a stream that is killed at any point and started again from its checkpoint
+gives every match exactly once.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
-from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
+from tidings.spark.attributes import refuse_taken
 from tidings.spark.compiled import BUDGET, quoted
 from tidings.spark.files import absolute
 from tidings.spark.journal import Batch, Journal
-from tidings.spark.matches import match, rejected_events
+from tidings.spark.matches import counted, match, rejected_events
 from tidings.spark.store import Store
 from tidings.spark.versions import Versions
 
@@ -34,12 +34,12 @@ SUBSCRIPTIONS: Final = "subscriptions"
 SUBSCRIPTION: Final = "subscription"
 VERSION: Final = "version"
 BATCH: Final = "batch"
-REJECTED: Final = "_rejected"  # Spark passes over folders of such names
+REJECTED: Final = "_rejected"  # Spark ignores folders whose names begin with _
 JOURNAL: Final = "tidings"
 
 
 class StreamError(ValueError):
-    """A stream that cannot be run as it is asked for."""
+    """A stream that cannot run as the caller asked."""
 
 
 def match_stream(
@@ -57,17 +57,18 @@ def match_stream(
     budget: int = BUDGET,
     directory: str | os.PathLike[str] | None = None,
 ) -> StreamingQuery:
-    """Start to match a stream of events against a store, and write the matches to files.
+    """Start to match a stream of events with a store, and write the matches to files.
 
-    `out` gets the events' columns, `subscription` and `version`, the version of the store that was
-    used, in a folder `batch=N` for each batch: `spark.read.parquet(out)` has `batch` as a column
-    too. With `json`, rows that are no events go to `out/_rejected` in the same way, with `reason`
-    and `position`, and the stream goes on. `trigger` is Spark's: `{"availableNow": True}`, or
-    `{"processingTime": "10 seconds"}`. `batches(checkpoint)` tells what the last batches did.
+    `out` gets the columns of the events, `subscription` and `version`, the version of the store
+    that was used, in a folder `batch=N` for each batch; so `spark.read.parquet(out)` has a column
+    `batch` too. With `json`, rows that are not valid events go to `out/_rejected` in the same form,
+    with `reason` and `position`, and the stream continues. `trigger` is Spark's:
+    `{"availableNow": True}`, or `{"processingTime": "10 seconds"}`. `batches(checkpoint)` returns
+    the last batches.
 
-    `checkpoint` is where the stream goes on from when it is started again. The journal lies in it;
-    where it is no folder that the driver sees, `journal` must name one that is kept with it. An
-    output belongs to one checkpoint: where another has written there, the stream fails. The
+    When the stream is started again, it continues from `checkpoint`. The journal lies in it; if it
+    is not a folder that the driver sees, `journal` must name one, and the two must be kept
+    together. An output belongs to one checkpoint: the stream fails where another has written. The
     arguments from `columns` on are those of `match`.
 
     >>> query = match_stream(events, "alerts", out="matches", checkpoint="checkpoint")
@@ -77,7 +78,7 @@ def match_stream(
         raise StreamError("expected a stream of events (spark.readStream); match takes a DataFrame")
     if format not in ("parquet", "json"):
         raise StreamError(f"expected the format parquet or json, found {format!r}")
-    _refuse_taken(events, (SUBSCRIPTIONS, SUBSCRIPTION, VERSION, BATCH))
+    refuse_taken(events, SUBSCRIPTIONS, SUBSCRIPTION, VERSION, BATCH)
     decisions = Journal(_journal_folder(memory, journal))
     matching = _Matching(_open(store), decisions, columns, json, budget, directory)
 
@@ -85,13 +86,7 @@ def match_stream(
         if decisions.find(number) is None:
             _refuse_foreign(target, number)
         entry, lists = matching.begin(batch, number)
-        seen = Observation()
-        observed = lists.observe(
-            seen,
-            F.count(F.lit(1)).alias("events"),
-            F.coalesce(F.sum(F.size(SUBSCRIPTIONS)), F.lit(0)).alias("matches"),
-            F.count_if(F.col(SUBSCRIPTIONS).isNull()).alias("rejected"),
-        )
+        observed, seen = counted(lists)
         _save(matching.pairs(observed, entry), format, f"{target}/{BATCH}={number}")
         counts = seen.get
         if counts["rejected"] and json is not None:
@@ -117,12 +112,13 @@ def for_each_batch(
     budget: int = BUDGET,
     directory: str | os.PathLike[str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """The function for `foreachBatch`, for those who write matches to a place of their own.
+    """A function for `foreachBatch`, for callers that write the matches themselves.
 
-    `write(matches, rejected, batch)` is called with the matches of a batch, the rows that are no
-    events (None without `json`) and the batch's number. A batch may come a second time after a
-    crash, with the same matches: `write` must then replace what it wrote. `journal` is a folder
-    that lives and dies with the checkpoint. The arguments from `columns` on are those of `match`.
+    It calls `write(matches, rejected, batch)` with the matches of a batch, the rows that are not
+    valid events (None without `json`) and the batch's number. After a crash a batch may come a
+    second time, with the same matches: `write` must then replace its output. `journal` is a folder
+    to keep, and to delete, together with the checkpoint. The arguments from `columns` on are those
+    of `match`.
 
     >>> matching = for_each_batch("alerts", "journal", write)
     >>> query = events.writeStream.foreachBatch(matching).start()
@@ -130,7 +126,7 @@ def for_each_batch(
     matching = _Matching(_open(store), Journal(journal), columns, json, budget, directory)
 
     def run(batch: DataFrame, number: int) -> None:
-        _refuse_taken(batch, (SUBSCRIPTIONS, SUBSCRIPTION, VERSION))
+        refuse_taken(batch, SUBSCRIPTIONS, SUBSCRIPTION, VERSION)
         entry, lists = matching.begin(batch, number)
         rejected = None if json is None else rejected_events(batch, json)
         write(matching.pairs(lists, entry), rejected, number)
@@ -140,13 +136,13 @@ def for_each_batch(
 
 
 def batches(checkpoint: str | os.PathLike[str]) -> list[Batch]:
-    """The last batches of a stream: of each the version, and how many events, matches, rejected."""
+    """The last batches of a stream, with version and numbers of events, matches and rejected."""
     return Journal(_journal_folder(os.fspath(checkpoint), None)).batches()
 
 
 @dataclass
 class _Matching:
-    """A stream's way from a batch to its matches."""
+    """The steps of a stream from a batch to its matches."""
 
     store: Store
     journal: Journal
@@ -159,9 +155,9 @@ class _Matching:
         self.versions = Versions(self.store, budget=self.budget, directory=self.directory)
 
     def begin(self, events: DataFrame, number: int) -> tuple[Batch, DataFrame]:
-        """Decide the version of a batch, durably; the events with the lists of their ids.
+        """Decide the version of a batch, write it to disk, and match the batch, as lists of ids.
 
-        All parts of the table are asked in one pass over the events.
+        One pass over the events searches all parts of the table.
         """
         entry = self.journal.find(number) or self._decide(number)
         self.journal.put(entry)
@@ -172,13 +168,13 @@ class _Matching:
     def _decide(self, number: int) -> Batch:
         version = self.store.version()
         base = self.versions.base
-        if base is None:  # the stream starts: what it had before is compiled already
+        if base is None:  # the stream starts: the base it had before is in the cache
             earlier = self.journal.batches()
             base = earlier[-1].base if earlier else version
         return Batch(number, version, min(base, version))
 
     def pairs(self, lists: DataFrame, entry: Batch) -> DataFrame:
-        """A row a match, with the version."""
+        """A row for each match, with the version."""
         kept = [quoted(name) for name in lists.columns if name != SUBSCRIPTIONS]
         return lists.select(
             *kept,
@@ -187,7 +183,7 @@ class _Matching:
         )
 
     def end(self, entry: Batch, counts: dict[str, Any]) -> None:
-        """Note that a batch is done, and what was compiled as a whole by then."""
+        """Write down that a batch is done, and the base that is compiled by now."""
         base = self.versions.base
         assert base is not None
         kept = min(base, entry.version)
@@ -195,7 +191,7 @@ class _Matching:
 
 
 def _open(store: Store | str | os.PathLike[str]) -> Store:
-    """The store; `StoreError` now and not in the first batch where there is none."""
+    """The store. Raises `StoreError` now, rather than in the first batch, if there is none."""
     held = store if isinstance(store, Store) else Store(store)
     held.snapshot(0)
     return held
@@ -215,22 +211,16 @@ def _journal_folder(checkpoint: str, journal: str | os.PathLike[str] | None) -> 
 
 
 def _local(path: str) -> Path | None:
-    """The path, where it is one of this machine's file system."""
+    """The path, if it is one of this machine's file system."""
     plain = path.removeprefix("file://").removeprefix("file:")
     return None if ":" in plain.partition("/")[0] else Path(plain)
 
 
 def _refuse_foreign(out: str, number: int) -> None:
-    """Raise where a batch that was never begun has an output."""
+    """Raise if there is an output for a batch that this checkpoint has not begun."""
     folder = _local(out)
     if folder is not None and (folder / f"{BATCH}={number}").exists():
         raise StreamError(
-            f"{out} has a batch {number} that this checkpoint knows nothing of; "
-            "choose another output, or the checkpoint that wrote it"
+            f"{out} has an output of batch {number} that this checkpoint did not write; "
+            "name another output, or the checkpoint that wrote it"
         )
-
-
-def _refuse_taken(events: DataFrame, names: Sequence[str]) -> None:
-    for name in names:
-        if name in events.columns:
-            raise StreamError(f"the events have a column {name!r} already; rename it")

@@ -1,8 +1,8 @@
-"""The compiled subscriptions of any version of a store, without compiling all of them for each.
+"""The compiled subscriptions of any version of a store, without compiling all for each version.
 
-One version, the base, is compiled as a whole. For another version only the changes since the base
-are compiled, and ids that do not count any more are marked as removed (`Compiled.changed`). When
-much has changed, a new base is compiled in the background and used from then on.
+One version, the base, is compiled as a whole. For another version, `Versions` compiles only the
+changes since the base (the delta) and marks replaced and removed ids (`Compiled.changed`). After
+many changes it compiles a new base in the background and uses that from then on.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-LEAST: Final = 2_000  # changed subscriptions before a new base is compiled,
-SHARE: Final = 20  # and the part of the base that they are: a twentieth
-RECENT: Final = 4  # small tables that are kept
+LEAST: Final = 2_000  # a new base needs more changed subscriptions than this,
+SHARE: Final = 20  # and more than a twentieth of the base
+RECENT: Final = 4  # deltas that are kept
 
 log = logging.getLogger("tidings.spark")
 
@@ -46,7 +46,7 @@ class Versions:
         self.directory = directory
         self._lock = threading.Lock()
         self._base: tuple[int, Compiled] | None = None
-        self._last: tuple[int, int, Compiled] | None = None  # base and version it is of
+        self._last: tuple[int, int, Compiled] | None = None  # its base and its version
         self._compiling: threading.Thread | None = None
         self._scratch: Path | None = None
         self._recent: deque[Path] = deque()
@@ -58,11 +58,11 @@ class Versions:
             return None if self._base is None else self._base[0]
 
     def at(self, spark: SparkSession, version: int, base: int | None = None) -> Compiled:
-        """The subscriptions of a version; `base` is the version to begin with, if none is."""
+        """The subscriptions of a version; `base` is compiled first if there is no base yet."""
         with self._lock:
             held = self._base
         if held is None or not 0 < held[0] <= version:
-            # Of version 0, which is empty, it is not known what type its ids have.
+            # Version 0 is no base: it is empty, and the type of its ids is not known.
             held = self._begin(spark, min(base, version) if base else version, version)
         if version == held[0]:
             return held[1]
@@ -79,7 +79,7 @@ class Versions:
         return changed
 
     def _begin(self, spark: SparkSession, base: int, version: int) -> tuple[int, Compiled]:
-        """Compile a base and keep it; that of the version itself where the store has no other."""
+        """Compile a base and keep it; the version itself if the store no longer has `base`."""
         try:
             rows = self.store.snapshot(base)
         except StoreError:
@@ -96,7 +96,7 @@ class Versions:
             compiling.join()
 
     def _compile_all(self, spark: SparkSession, rows: pa.Table) -> Compiled:
-        """Compile subscriptions on the executors, or find them compiled."""
+        """Compile subscriptions on the executors, or find them in the cache."""
         frame = subscriptions_frame(spark, rows)
         compiled = compile(frame, budget=self.budget, directory=self.directory)
         if compiled.facts.rejected:
@@ -104,19 +104,19 @@ class Versions:
         return compiled
 
     def _changed(self, spark: SparkSession, base: Compiled, changes: pa.Table) -> Compiled:
-        """A base with what each id changed to last."""
+        """A base with the last change of each id."""
         new = changes.filter(pc.not_equal(changes.column("change"), "remove"))
         folder = self._folder(spark)
         if folder is None:
             others = self._compile_all(spark, new)
-        else:  # here: a job would take longer than the work
+        else:  # in this process: a Spark job would take longer than the work
             facts, shards = compile_here(new, folder)
             others = Compiled(spark, facts, shards, folder / facts.key)
             self._forget_older(folder / facts.key)
         return base.changed(others, changes.column("subscription").to_pylist())
 
     def _forget_older(self, table: Path) -> None:
-        """Remove small tables that no batch uses any more; whoever has one open keeps it."""
+        """Remove deltas that no batch uses any more; a process that has mapped one keeps it."""
         if self._scratch is None:
             return
         if table not in self._recent:
@@ -125,7 +125,7 @@ class Versions:
             shutil.rmtree(self._recent.popleft(), ignore_errors=True)
 
     def _folder(self, spark: SparkSession) -> Path | None:
-        """Where small tables are put that the workers see; None where there is no such place."""
+        """The folder for deltas, which the workers see; None if there is no such folder."""
         if self.directory is not None:
             return Path(self.directory)
         if self._scratch is None and sees_our_files(spark):
@@ -134,7 +134,7 @@ class Versions:
         return self._scratch
 
     def _compile_later(self, spark: SparkSession, version: int) -> None:
-        """Begin to compile a version as a whole, unless one is being compiled."""
+        """Start to compile a version as a whole, unless another is being compiled."""
         if self._compiling is not None and self._compiling.is_alive():
             return
         rows = self.store.snapshot(version)
@@ -142,7 +142,7 @@ class Versions:
         def work() -> None:
             try:
                 compiled = self._compile_all(spark, rows)
-            except Exception:  # the base that is there still serves
+            except Exception:  # the present base stays in use
                 log.exception("%s: version %d could not be compiled", self.store, version)
                 return
             with self._lock:

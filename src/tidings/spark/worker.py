@@ -1,10 +1,10 @@
-"""What runs in Spark's Python workers: tables found and kept, batches matched.
+"""The code that runs in Spark's Python workers: it opens tables and matches batches.
 
-Tables are saved directories, mapped: the processes of a node share one copy. A worker process keeps
-the few it used last, for all tasks and jobs that it serves. On another machine than the driver's, a
-table comes as one archive by Spark's own file shipping and is unpacked once beside it.
+A table is a saved directory, memory-mapped, so that the processes of a machine share one copy. A
+worker process keeps the tables that it used last, for all its tasks and jobs. If the driver runs on
+another machine, Spark ships the table as an archive, and the first worker unpacks it beside that.
 
-This file knows Arrow and the matching room; of Spark only where it puts shipped files.
+This file knows Arrow and the matching room; of Spark it knows only the folder of shipped files.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from tidings.matching.storage import read_table
 Array = np.ndarray[Any, Any]
 
 KEPT: Final = 4  # tables that a worker process keeps open
-CHUNK: Final = 32_768  # rows taken together where a batch costs more than its rows
-SHARED_CHUNK: Final = 8_192  # the same where several shards are asked about them in turn
-VALUES: Final = 1 << 20  # ids in one batch on its way back to the JVM
+CHUNK: Final = 32_768  # rows that are matched together, because each batch has a cost of its own
+SHARED_CHUNK: Final = 8_192  # the same where several shards are searched in turn
+VALUES: Final = 1 << 20  # ids in one batch that goes back to the JVM
 PLAIN: Final = SCALARS | {type(None)}
 NOTHING: Final = np.zeros(0, np.int64)
 
@@ -44,25 +44,25 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 class Shard(NamedTuple):
-    """A saved table, as tasks must know it."""
+    """A saved table: what tasks must know to open it."""
 
-    key: str  # digest of what is in it: tables of one key are the same
-    path: str  # of the directory, where the driver saved it
-    shipped: bool  # whether the path means nothing elsewhere and an archive was sent
-    removed: tuple[Id, ...] = ()  # ids in it that do not count any more (tombstones)
+    key: str  # a digest of its content
+    path: str  # the directory where the driver saved it
+    shipped: bool  # whether Spark sent an archive, because executors may not see the path
+    removed: tuple[Id, ...] = ()  # ids in it that are removed (tombstones)
 
 
 class Opened(NamedTuple):
-    """A table that is mapped: a segment that answers with numbers, and the ids these stand for."""
+    """A mapped table: a segment that finds subscription numbers, and the id of each number."""
 
     segment: Segment
     ids: pa.Array
 
 
 class Reading(NamedTuple):
-    """How events are read from a batch: one column of JSON text, or columns as attributes.
+    """How to read events from a batch: from one column of JSON text, or with columns as attributes.
 
-    Of the latter, those in `nested` hold JSON text below their own name.
+    Columns in `nested` hold a record as JSON text.
     """
 
     json: str | None = None
@@ -76,7 +76,7 @@ _lock = threading.Lock()
 
 
 def open_shard(shard: Shard, keep: bool = True) -> Opened:
-    """The table of a shard, mapped; with `keep`, for whoever asks next."""
+    """Map the table of a shard; `keep` it open for the next caller."""
     name = (shard.key, shard.removed)
     with _lock:
         found = _opened.get(name)
@@ -93,9 +93,7 @@ def open_shard(shard: Shard, keep: bool = True) -> Opened:
 
 def _open(shard: Shard) -> Opened:
     loaded, _ = read_table(_place(shard))
-    ids = next(iter(loaded._id_arrays.values()), None)
-    if ids is None:  # numbered from 0, or compiled anew by another version of the source
-        ids = loaded.id_array(loaded.integers)
+    ids = loaded.any_id_array()
     segment = Segment(range(len(ids)), loaded.plan)
     if shard.removed:
         marks = pc.is_in(ids, pa.array(shard.removed, ids.type))
@@ -116,7 +114,7 @@ def _place(shard: Shard) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive to a folder that appears whole; several processes may do so at once."""
+    """Unpack an archive into a folder that appears as a whole; several processes may do so."""
     making = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
     try:
         with tarfile.open(archive) as packed:
@@ -124,7 +122,7 @@ def unpack(archive: Path, folder: Path) -> None:
         try:
             os.rename(making, folder)
         except OSError:
-            if not folder.exists():  # else another process was quicker, with the same
+            if not folder.exists():  # else another process unpacked the same archive first
                 raise
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -134,28 +132,28 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 class Asked(NamedTuple):
-    """So many events, which of them are none, and how a table is asked about the others."""
+    """A batch: how many rows, which are not valid events, and how to match the others."""
 
     events: int
-    bad: Array  # rows
+    bad: Array  # rows that are not valid events
     ask: Callable[[Segment], Iterator[tuple[Array, Array]]]  # rows and numbers, in order of rows
-    tally: Callable[[Segment, Array], None]  # adds to how many match each subscription
+    tally: Callable[[Segment, Array], None]  # adds the number of matches of each subscription
 
 
 class Found(NamedTuple):
-    """What events match, and which of them are none."""
+    """The matches of a batch, and the rows that are not valid events."""
 
     events: int
-    rows: Array  # of each match, in order
-    ids: pa.Array
-    bad: Array  # rows
+    rows: Array  # the row of each match, in order
+    ids: pa.Array  # the subscription of each match
+    bad: Array  # rows that are not valid events
 
 
 def find(shards: Sequence[Shard], asked: Asked) -> Found:
-    """All matches. Several shards are opened in turn, so that one is held at a time."""
+    """All matches. Opens several shards in turn, so that only one is mapped at a time."""
     rows: list[Array] = [NOTHING]
     ids: list[pa.Array] = []
-    # But a table and what changed since are small together, and wanted again for the next batch.
+    # Except a base and its delta: together they are small, and the next batch needs both again.
     keep = len(shards) == 1 or any(shard.removed for shard in shards)
     for shard in shards:
         opened = open_shard(shard, keep=keep)
@@ -183,7 +181,7 @@ def asked_of_batch(batch: pa.RecordBatch, reading: Reading) -> Asked:
 
 
 def asked_of_events(events: list[Any]) -> Asked:
-    """Events as `read_text` and `flat` give them."""
+    """Events that `read_text` or `flat` returned."""
     bad = np.flatnonzero([isinstance(event, EventError) for event in events])
     for row in bad.tolist():
         events[row] = {}
@@ -205,7 +203,7 @@ def asked_of_events(events: list[Any]) -> Asked:
 
 
 def events_of(batch: pa.RecordBatch, reading: Reading) -> Iterator[dict[str, Any] | EventError]:
-    """The events of a batch one by one, flat where they are nested; or why one is none."""
+    """The events of a batch one by one, flattened; an error for a row that is not valid."""
     if reading.json is not None:
         yield from map(read_text, batch.column(reading.json).to_pylist())
         return
@@ -217,7 +215,7 @@ def events_of(batch: pa.RecordBatch, reading: Reading) -> Iterator[dict[str, Any
 
 
 def read_text(text: str | bytes | None) -> dict[str, Any] | EventError:
-    """The event that a JSON text is; a null is one without attributes."""
+    """The event in a JSON text; a null is an event without attributes."""
     if text is None:
         return {}
     try:
@@ -226,14 +224,14 @@ def read_text(text: str | bytes | None) -> dict[str, Any] | EventError:
         event = None
     if type(event) is dict:
         return flat(event)
-    try:  # once more, to be told what is wrong
+    try:  # read it again, to find out what is wrong
         return flat(dict(read(text)))
     except EventError as error:
         return error
 
 
 def flat(event: dict[str, Any]) -> dict[str, Any] | EventError:
-    """A record as an event, laid flat where it is nested."""
+    """A record as an event, flattened where it is nested."""
     if set(map(type, event.values())) <= PLAIN:
         return event
     try:
@@ -243,7 +241,7 @@ def flat(event: dict[str, Any]) -> dict[str, Any] | EventError:
 
 
 def faults(batch: pa.RecordBatch, reading: Reading) -> pa.Array:
-    """For each event null, or where it is none why not, and at which character."""
+    """For each row null, or why it is not a valid event and at which character."""
     found: list[dict[str, Any] | None] = []
     for event in events_of(batch, reading):
         fault = None
@@ -253,14 +251,14 @@ def faults(batch: pa.RecordBatch, reading: Reading) -> pa.Array:
     return pa.array(found, pa.struct({"reason": pa.string(), "position": pa.int64()}))
 
 
-# Answers
+# Results
 
 
 def lists(
     shards: Sequence[Shard], batches: Iterable[pa.RecordBatch], reading: Reading
 ) -> Iterator[pa.Array]:
-    """For each event the list of its ids, null where it is none, in arrays of a bounded size."""
-    if len(shards) > 1:  # all that they find of some events has to be held at once
+    """The list of ids of each row, null for one that is not valid, in arrays of bounded size."""
+    if len(shards) > 1:  # the matches of all shards must be in memory together
         for batch in together(batches, SHARED_CHUNK):
             yield from _lists(find(shards, asked_of_batch(batch, reading)))
         return
@@ -268,7 +266,7 @@ def lists(
     for batch in together(batches, CHUNK):
         asked = asked_of_batch(batch, reading)
         first = 0
-        for rows, numbers in asked.ask(opened.segment):  # a part holds all of each row in it
+        for rows, numbers in asked.ask(opened.segment):  # a part has all matches of its rows
             if rows.size:
                 last = int(rows[-1]) + 1
                 yield from _lists(
@@ -279,7 +277,7 @@ def lists(
 
 
 def _part(asked: Asked, first: int, last: int, rows: Array, ids: pa.Array) -> Found:
-    """What some of the events match."""
+    """The matches of some rows of a batch."""
     bad = asked.bad[(asked.bad >= first) & (asked.bad < last)]
     return Found(last - first, rows - first, ids, bad - first)
 
@@ -304,7 +302,7 @@ def _lists(found: Found) -> Iterator[pa.Array]:
 def count(
     shard: Shard, batches: Iterable[pa.RecordBatch], reading: Reading
 ) -> Iterator[tuple[pa.Array, Array]]:
-    """Ids and how many of all events match each, of those that match any, part by part."""
+    """Ids and the number of events that match each, without zeros, part by part."""
     opened = open_shard(shard)
     totals = np.zeros(len(opened.ids), np.int64)
     for batch in together(batches, CHUNK):

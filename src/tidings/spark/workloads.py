@@ -1,7 +1,7 @@
-"""Workloads as DataFrames, made on the executors from a seed.
+"""Workloads as DataFrames, which the executors make from a seed.
 
-The rows are those of the generator of the same name in `tidings.matching.workload`, each of which
-depends on the seed and its number alone: however many partitions make them, they are the same.
+The rows are those of the generator of the same name in `tidings.matching.workload`. A row depends
+on the seed and its number alone, so any number of partitions makes the same rows.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def workload(
     """The subscriptions and the events of a workload.
 
     Subscriptions have `subscription` (their row number) and `predicate`. Events have `event`, their
-    row number, and beside it the attributes as typed columns, null where one is absent; or, in the
-    form `json`, one column `content` with each event as JSON text, which alone can hold attributes
-    of two types. `parameters` are those of the generator (F7 and others), such as
-    `constraints=(1, 10)`; `partitions` is by default what the session takes for its cores.
+    row number, and the attributes as typed columns, null where one is absent; in the form `json`
+    they have one column `content` instead, with each event as JSON text, because a column cannot
+    hold an attribute of two types. `parameters` are those of the generator (F7 and others), such as
+    `constraints=(1, 10)`; `partitions` is by default the session's own number.
 
     >>> rules, day = workload(spark, "ranges", subscriptions=100, events=1_000, seed=7)
     """
@@ -54,7 +54,7 @@ def workload(
     if form == "columns":
         attributes = made.event_table(0, 0).schema
         if EVENT in attributes.names:
-            raise ValueError(f"an attribute is named {EVENT!r}, like the number of the row")
+            raise ValueError(f"an attribute has the name {EVENT!r} of the column of row numbers")
         day = pa.schema([pa.field(EVENT, pa.int64()), *attributes])
     else:
         day = pa.schema({EVENT: pa.int64(), CONTENT: pa.string()})
@@ -73,7 +73,7 @@ def _rows(
     schema: pa.Schema,
     make: Callable[[Workload, int, int], pa.Table],
 ) -> DataFrame:
-    """So many rows, each block of them made by whoever has its number."""
+    """`count` rows; each task makes the blocks whose numbers it gets."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     if count < 0:

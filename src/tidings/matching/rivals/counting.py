@@ -37,6 +37,7 @@ from tidings.matching.contract import (
     Id,
     Stats,
     bytes_of,
+    check_id,
     duplicate,
     match_rows,
     stats_of,
@@ -125,6 +126,7 @@ class Counting:
             self.add(id, predicate)
 
     def add(self, id: Id, predicate: Predicate) -> None:
+        check_id(id)
         if id in self.subscriptions:
             raise duplicate(id)
         self.subscriptions[id] = predicate

@@ -44,6 +44,7 @@ from tidings.matching.contract import (
     Id,
     Stats,
     bytes_of,
+    check_id,
     duplicate,
     match_rows,
     stats_of,
@@ -178,6 +179,7 @@ class SearchTree:
     # The contract
 
     def add(self, id: Id, predicate: Predicate) -> None:
+        check_id(id)
         if id in self.subscriptions:
             raise duplicate(id)
         try:
