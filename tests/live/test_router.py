@@ -305,7 +305,7 @@ def test_only_what_is_advertised_is_taken() -> None:
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        ({"tidings:to": "a"}, "the network's"),
+        ({"tidings:to": "a"}, "are reserved"),
         ({"x": b"bytes"}, "expected text"),
         ({"x": "y" * 300_000}, "larger than"),
         ({"x": [[[{"y": b""}]]]}, "expected text"),

@@ -79,7 +79,7 @@ _TABLE: Final = (
         "F4",
         "extended counting algorithm",
         _tests(
-            "matching/test_counting",
+            "matching/rivals/test_counting",
             "test_the_forwarding_table_of_figure_2",
             "test_the_filters_of_a_matched_subscription_are_skipped",
             "test_all_excluded_or_all_matched_ends_the_work",
@@ -88,13 +88,13 @@ _TABLE: Final = (
     Part(
         "F5",
         "multi-operator string index",
-        _tests("matching/test_counting", "test_texts_in_the_trie"),
+        _tests("matching/rivals/test_counting", "test_texts_in_the_trie"),
     ),
     Part(
         "F6",
         "selectivity table",
         _tests(
-            "matching/test_counting",
+            "matching/rivals/test_counting",
             "test_determinants_of_figure_2",
             "test_rounds_exclude_and_are_counted",
         ),
