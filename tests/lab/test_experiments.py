@@ -22,10 +22,10 @@ every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), i
 SURE = {
     "f8-figure11": ["each further round excludes less"],
     "f8-network": ["with routers of 20 interfaces"],
-    "f9-headline": ["for 1,000 names and 200,000 predicates"],
+    "f9-headline": ["with 1,000 names, the first 10"],
     "u1-schemes": ["PSF, iPS, PIF and DRP are correct", "PSF is ideal", "DRP is ideal if"],
     "u6-memory": ["the totals M(PSF)", "how state grows", "on a tree iPS needs"],
-    "u7-figure5": ["uniform predicates are exactly", "uniform predicates save least"],
+    "u7-figure5": ["uniform predicates follow the closed form", "uniform predicates save least"],
     "u8-figures6-7": ["combining more predicates", "no scenario is consistently"],
 }
 

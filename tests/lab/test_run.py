@@ -80,7 +80,7 @@ def test_failed_rows_are_kept_with_their_error_until_they_succeed(
     errors = {row["number"]: row["error"] for row in found.failed}
     assert errors == {
         2: "OSError: a stone lies in the way",
-        -1: "ValueError: it gave no results",
+        -1: "ValueError: `measure` gave no results",
     }
     stone.unlink()
     again = run(spark, TOY, sweep, folder)

@@ -1,8 +1,8 @@
-"""Every part of the five papers, and what shows that it works.
+"""The table of all parts of the five papers, and the tests or experiments that show each.
 
-A part works when a test or an experiment shows it; where nothing does, it does not yet. A test is
-named as pytest names it, an experiment as `EXPERIMENTS` does. `tests/lab/test_parts.py` sees to it
-that whatever is named here exists.
+A part works when a test or an experiment shows it; a part that nothing shows does not work yet.
+Tests have their pytest names, experiments their names in `EXPERIMENTS`. `tests/lab/test_parts.py`
+checks that all of them exist.
 """
 
 from __future__ import annotations

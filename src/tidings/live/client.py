@@ -200,9 +200,9 @@ class Client:
         for _ in range(sent):
             number, _, data = self._kept.popleft()
             self._kept_bytes -= len(data)
-            self._settle(number, unknown)
+            self._resolve(number, unknown)
         for number in [n for n in self._outcomes if not self._kept or n < self._kept[0][0]]:
-            self._settle(number, unknown)
+            self._resolve(number, unknown)
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
         self._unacknowledged.clear()
@@ -258,7 +258,7 @@ class Client:
             return
         self._failure = error
         for number in list(self._outcomes):
-            self._settle(number, error)
+            self._resolve(number, error)
         for future, _ in list(self._requests.values()):
             if not future.done():
                 future.set_exception(error)
@@ -370,7 +370,7 @@ class Client:
             one, level, data = kept.popleft()
             self._kept_bytes -= len(data)
             if level == m.RECEIVED:
-                self._settle(one, None)
+                self._resolve(one, None)
         self._unsent = min(self._unsent, len(kept))
         self._received = max(self._received, number)
         self._make_room()
@@ -382,10 +382,10 @@ class Client:
                 if not waiting.done():
                     waiting.set_result(None)
 
-    def _settle(self, number: int, error: Exception | None) -> None:
+    def _resolve(self, number: int, error: Exception | None) -> None:
         outcome = self._outcomes.pop(number, None)
         if outcome is not None:
-            outcome.settle(error)
+            outcome.resolve(error)
 
     # Subscribing
 
@@ -479,11 +479,11 @@ class Client:
             self._received_up_to(message.number)
         elif kind is m.Reached:
             for number in message.numbers:
-                self._settle(number, None)
+                self._resolve(number, None)
             for number in message.lost:
-                self._settle(number, UnknownOutcomeError("not every subscriber confirmed it"))
+                self._resolve(number, UnknownOutcomeError("not every subscriber confirmed it"))
         elif kind is m.Refused:
-            self._settle(message.number, RefusedError(message.reason))
+            self._resolve(message.number, RefusedError(message.reason))
         elif kind is m.Done or kind is m.Answer:
             future, request = self._requests.pop(message.request, (None, None))
             if type(request) is m.Subscribe and request.id in self._subscriptions:

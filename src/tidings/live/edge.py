@@ -150,7 +150,7 @@ class Edge:
         if new:
             self._tell(announcement.id, text)  # may establish it before this returns
         if announcement.established:
-            self._settle(number)
+            self._release_older(number)
         return announcement.established
 
     def remove(self, number: int) -> None:
@@ -172,7 +172,7 @@ class Edge:
             for number in list(announcement.subscriptions):
                 if self._announcement_of[number][-1] is announcement:
                     found.append(number)
-                    self._settle(number)
+                    self._release_older(number)
         return found
 
     def is_established(self, number: int) -> bool:
@@ -194,7 +194,7 @@ class Edge:
                 return level, text
         return 3, EVERYTHING
 
-    def _settle(self, number: int) -> None:
+    def _release_older(self, number: int) -> None:
         """The current announcement of a subscription is established: release the older ones."""
         held = self._announcement_of[number]
         for announcement in held[:-1]:

@@ -189,7 +189,7 @@ class Session:
             connection.send(m.Deliveries(first, items))
 
     def _take(self, number: int, noticed: int) -> None:
-        """The client has deliveries up to this number, and so many notices."""
+        """The client has taken deliveries up to `number` and received `noticed` notices."""
         if number > self.mailbox.newest:
             raise WireError("out-of-turn", f"{number} taken, {self.mailbox.newest} sent")
         if noticed > self._noticed + len(self._notices):

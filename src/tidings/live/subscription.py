@@ -35,7 +35,7 @@ class Outcome:
         self.error: Exception | None = None
         self._future: asyncio.Future[None] | None = None
 
-    def settle(self, error: Exception | None) -> None:
+    def resolve(self, error: Exception | None) -> None:
         """One publication has been acknowledged, or has failed."""
         self.waiting -= 1
         if error is not None and self.error is None:
