@@ -1,18 +1,20 @@
 """Every experiment on its smallest parameters: its columns, its claims, its figure."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tidings.lab import results, zoo
+from tidings.lab import results, routers, zoo
 from tidings.lab.catalogue import EXPERIMENTS
 from tidings.lab.experiment import SETTINGS, Experiment, generator, identity
 from tidings.lab.experiments import dnf_model, general_model, network_effect
 from tidings.lab.figures import picture
 from tidings.lab.routers import router
-from tidings.lab.run import run
+from tidings.lab.run import measure_row, run
 from tidings.lab.terms import TERMS
 from tidings.language.filter import Filter
 
@@ -32,12 +34,19 @@ SURE = {
 
 @every_experiment
 def test_experiment_runs_and_its_claims_are_looked_at(
-    experiment: Experiment, spark: SparkSession, tmp_path: Path
+    experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In this process, without Spark; `test_run.py` shows that tasks call the same function."""
+    monkeypatch.setattr(routers, "MIN_REPEATS", 1)
+    monkeypatch.setattr(routers, "MAX_REPEATS", 1)
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # before each timing; slow in a large process
     sweep = experiment.sweep("tiny")
-    outcome = run(spark, experiment, sweep, tmp_path)
+    for parameters in sweep:
+        rows = measure_row(experiment.measure, identity(parameters), {"commit": ""})
+        table = pa.Table.from_pylist(rows, results.schema_of(experiment))
+        results.append(tmp_path, experiment, table)
     found = results.find(tmp_path, experiment, sweep)
-    assert (outcome.failed, found.failed, found.missing) == (0, [], 0)
+    assert (found.failed, found.missing) == ([], 0)
     for row in found.rows:
         assert row.keys() >= experiment.columns.keys()
         for name, kind in experiment.columns.items():
@@ -49,6 +58,15 @@ def test_experiment_runs_and_its_claims_are_looked_at(
     drawn = picture(experiment.draw, found.rows, experiment.name)
     assert drawn.startswith("<svg")
     assert drawn == picture(experiment.draw, found.rows, experiment.name)
+
+
+def test_an_experiment_with_compiled_tables_runs_in_tasks(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    experiment = EXPERIMENTS["f8-figure9"]
+    sweep = experiment.sweep("tiny")
+    assert run(spark, experiment, sweep, tmp_path).failed == 0
+    assert results.find(tmp_path, experiment, sweep).missing == 0
 
 
 @every_experiment

@@ -151,6 +151,15 @@ class RouterNetwork:
                 up[other].add(one)
         return up
 
+    def is_connected(self, without_links: set[tuple[str, str]], without: set[str]) -> bool:
+        """Whether all other routers reach each other when these links and routers are gone."""
+        names = set(self.names) - without
+        pairs = {p for p in self.links if p not in without_links and names.issuperset(p)}
+        reached = {min(names)}
+        while more := {n for pair in pairs if reached & set(pair) for n in pair} - reached:
+            reached |= more
+        return reached == names
+
     async def settled(self, net: Client) -> None:
         """Wait until every router knows the network as it is, and what everyone wants."""
         expected = self.expected_links()

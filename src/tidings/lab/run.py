@@ -95,14 +95,14 @@ def measured(experiment: Experiment, parameters: DataFrame) -> DataFrame:
     def rows(batches: Batches) -> Batches:
         for batch in batches:
             for text in batch.column(0).to_pylist():
-                found = _measure(measure, text, about)
+                found = measure_row(measure, text, about)
                 yield pa.RecordBatch.from_pylist(found, schema)
 
     return parameters.select("parameters").mapInArrow(rows, from_arrow_schema(schema))
 
 
-def _measure(measure: Callable[[Parameters], Iterable[Row]], text: str, about: Row) -> list[Row]:
-    """Measure one row of parameters."""
+def measure_row(measure: Callable[[Parameters], Iterable[Row]], text: str, about: Row) -> list[Row]:
+    """Measure one row of parameters; its results, or one row with its error."""
     parameters = json.loads(text)
     about = about | {
         "key": results.key_of(parameters),
