@@ -20,7 +20,7 @@ from tidings.language.filter import Filter
 
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
-# What must agree on the smallest parameters already; none of it depends on how fast a machine is.
+# Claims that must agree even on the smallest parameters; none depends on the machine's speed.
 SURE = {
     "f8-figure11": ["each further round excludes less"],
     "f8-network": ["with routers of 20 interfaces"],
@@ -33,7 +33,7 @@ SURE = {
 
 
 @every_experiment
-def test_experiment_runs_and_its_claims_are_looked_at(
+def test_an_experiment_measures_claims_and_draws(
     experiment: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In this process, without Spark; `test_run.py` shows that tasks call the same function."""
@@ -101,7 +101,7 @@ def test_filters_follow_the_distributions_of_paper_u() -> None:
 
 
 def test_reduction_is_counted_as_the_paper_counts() -> None:
-    """Against comparing all pairs, constraint by constraint."""
+    """Compared with a slow twin, which compares all pairs."""
     parameters = {"law": "uniform", "names": 50, "terms": "uniform", "predicates": 60}
     (row,) = dnf_model.measure(parameters | {"first": 0, "sets": 1})
     drawn = dnf_model.filters(generator("u8-figures6-7", identity(parameters), 0), 60, parameters)
@@ -147,7 +147,7 @@ def test_a_router_has_the_filters_it_is_asked_for() -> None:
     assert len(few.messages) == 100
 
 
-def test_without_the_zoo_networks_are_made_and_the_reason_is_told(
+def test_without_the_zoo_networks_are_generated_and_the_report_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zoo, "FOLDER", tmp_path)

@@ -1,4 +1,4 @@
-"""What the network is told of the clients' subscriptions is never less than what they want."""
+"""A router announces at least what its clients' subscriptions match, and matches exactly."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ from tidings.live.subscription import Subscription, UnknownOutcomeError
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 0), (0, 3), (2, 5)]
 CLIENTS = 3  # on each router
 DEVICES = 150
-QUIET_S = (
-    0.1  # after a stable phase, for events that must not arrive; `check_always` sees later ones
-)
+# How long to wait after a stable phase for events that must not arrive; `check_always` sees later
+# ones.
+QUIET_S = 0.1
 
 
 class Length(NamedTuple):
@@ -47,7 +47,7 @@ LENGTH = (
 
 
 class Want(NamedTuple):
-    """What a subscription asks for, as numbers."""
+    """The predicate of a subscription, as numbers."""
 
     device: int
     above: int
@@ -60,7 +60,7 @@ class Want(NamedTuple):
 
 
 class Listener:
-    """A subscription, and all that it was given."""
+    """A subscription, and all events that it received."""
 
     def __init__(self, client: int, want: Want, subscription: Subscription) -> None:
         self.client = client
@@ -83,7 +83,7 @@ class Storm:
         self.chance = chance
         self.clients: list[tuple[str, Client]] = []
         self.listeners: list[Listener] = []
-        self.published: dict[tuple[int, int], tuple[int, int]] = {}  # what it was
+        self.published: dict[tuple[int, int], tuple[int, int]] = {}  # by name: device, severity
         self.numbers: list[int] = []
 
     async def begin(self, stack: AsyncExitStack) -> None:
@@ -116,7 +116,7 @@ class Storm:
         return self.clients[client][0] in self.network.processes
 
     async def publish(self, count: int) -> list[tuple[int, int]]:
-        """Publish events at all clients that can, and return their names."""
+        """Publish events at the clients of running routers, and return their names."""
         alive = [c for c in range(len(self.clients)) if self.is_alive(c)]
         names: dict[int, list[tuple[int, int]]] = {c: [] for c in alive}
         for _ in range(count):
@@ -172,7 +172,7 @@ class Storm:
         return due
 
     def check_always(self) -> None:
-        """What holds even in a storm."""
+        """Check what holds even in a storm."""
         for one in self.listeners:
             assert not one.task.done() or one.task.exception() is None
             assert len(set(one.got)) == len(one.got), f"twice: {one.want}"
@@ -190,18 +190,21 @@ class Storm:
 
     async def change(self) -> None:
         """After a change, wait for the network to be stable again."""
+        for name, net in self.clients:  # those of a restarted router connect and subscribe again
+            while name in self.network.processes and not is_connected(net):
+                await asyncio.sleep(0.05)
         await self.network.settled(self.any())
-        back = (net for name, net in self.clients if name in self.network.processes)
-        for net in back:  # those whose router has come back subscribe anew
-            while net._connection is None or net._connection.conversation != "to client":
-                await asyncio.sleep(0.05)
-            while not net._connection.open:
-                await asyncio.sleep(0.05)
         await self.established()
 
     def any(self) -> Client:
-        """A client of a router that runs."""
+        """A client of a running router."""
         return next(net for name, net in self.clients if name in self.network.processes)
+
+
+def is_connected(net: Client) -> bool:
+    """Whether a client has a connection, and the greeting is over."""
+    connection = net._connection
+    return connection is not None and connection.open and connection.conversation == "to client"
 
 
 @pytest.fixture
@@ -239,8 +242,7 @@ def test_nothing_is_lost_in_stable_phases_between_faults(storm_seed: Random) -> 
 def survivable_faults(
     network: RouterNetwork, chance: Random
 ) -> tuple[tuple[str, str], tuple[str, str], str]:
-    """Two links and a router: without both links, or without the second and the router, all the
-    others still reach each other."""
+    """Two links and a router, chosen so that the faults of a round do not split the network."""
     while True:
         first, second = chance.sample(sorted(network.links), 2)
         victim = chance.choice(network.names)
@@ -266,7 +268,7 @@ def test_under_load_nothing_comes_twice_and_all_heals(storm_seed: Random) -> Non
             loading = asyncio.ensure_future(load())
             links = list(network.links.values())
             for _ in range(LENGTH.rounds):
-                # A link outlives a cut of less than its grace of a second, and not a longer one.
+                # Cuts within and beyond the grace period of a link, which is a second.
                 for shortest, longest in ((0.3, 0.8), (1.2, 1.5)):
                     broken = storm_seed.sample(links, 2)
                     broken[0].break_now()  # a connection that comes back at once

@@ -61,13 +61,13 @@ def reached(module: str, name: str) -> dict[Place, list[ast.stmt]]:
 def commit() -> str:
     """The commit of this clone, followed by `+` if files have changed; empty outside a clone."""
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=12"],
             cwd=PACKAGE, capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return answer.stdout.strip()
 
 
 def _mentioned(module: str, parts: _Module, statement: ast.stmt) -> Iterator[Place]:

@@ -111,7 +111,7 @@ def times(made: Router, rounds: tuple[int, ...] = (0, ROUNDS)) -> list[Row]:
     ]
 
 
-def told(rows: Rows, verdict: bool) -> bool | None:
+def decided(rows: Rows, verdict: bool) -> bool | None:
     """The verdict, or None if no table is large enough to decide."""
     return verdict if max(row["constraints"] or 0 for row in rows) >= LARGE else None
 

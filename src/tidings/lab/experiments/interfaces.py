@@ -16,7 +16,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
-from tidings.lab.routers import COUNTING, OURS, ROUNDS, TIMES, router, times, told
+from tidings.lab.routers import COUNTING, OURS, ROUNDS, TIMES, decided, router, times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +85,7 @@ def _sublinear(rows: Rows) -> Claim:
         "between the two largest tables the exponent is "
         f"{min(counting):.2f} to {max(counting):.2f} (counting) and "
         f"{min(ours):.2f} to {max(ours):.2f} (ours)",
-        told(rows, max(counting) < 1 and max(ours) < 1),
+        decided(rows, max(counting) < 1 and max(ours) < 1),
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select
-from tidings.lab.routers import COUNTING, OURS, ROUNDS, TIMES, router, times, told
+from tidings.lab.routers import COUNTING, OURS, ROUNDS, TIMES, decided, router, times
 from tidings.lab.zoo import graph_of, networks, sample
 from tidings.overlay.graph import Graph
 from tidings.overlay.paths import trees
@@ -105,7 +105,7 @@ def claims(rows: Rows) -> list[Claim]:
             f"with {filters:,} filters, counting: {one:.3g} ms against {PAPER_HOPS} x {step:.3g} = "
             f"{PAPER_HOPS * step:.3g} ms, {one / (PAPER_HOPS * step):.1f} times less; ours: "
             f"{ours_one:.3g} ms against {PAPER_HOPS * ours_step:.3g} ms",
-            told(rows, one / (PAPER_HOPS * step) >= PAPER_GAIN / 2),
+            decided(rows, one / (PAPER_HOPS * step) >= PAPER_GAIN / 2),
             "Like the paper, this assumes the worst case: every router of the network holds all "
             "filters, and a message needs 12 times the time of one router. In the paper a router "
             "with few interfaces was a hundred times as fast as the large one. Here it is about "
@@ -118,7 +118,7 @@ def claims(rows: Rows) -> list[Claim]:
             "a network of routers outperforms a single one under the same load",
             f"on the longest path, in {shorter} of {len(measured)} networks (counting, "
             f"{filters:,} filters). {networks().origin}",
-            told(rows, shorter >= 0.9 * len(measured)),
+            decided(rows, shorter >= 0.9 * len(measured)),
             "Forwarding time only: as in the paper, both leave out the delay of links. Where the "
             "network is slower, its longest path passes very many routers.",
         ),

@@ -15,7 +15,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
-from tidings.lab.routers import COUNTING, CURVES, OURS, ROUNDS, TIMES, router, times, told
+from tidings.lab.routers import COUNTING, CURVES, OURS, ROUNDS, TIMES, decided, router, times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +81,7 @@ def _saving(rows: Rows) -> Claim:
         "5.2",
         "ten rounds of the selectivity table save up to 40 % of the time",
         f"at best {best:.0%}, with {constraints:,} constraints; {last[1]:.0%} with {last[0]:,}",
-        told(rows, best >= PAPER_SAVING / 2),
+        decided(rows, best >= PAPER_SAVING / 2),
         "A negative share is a cost. The algorithm still visits excluded filters: it follows every "
         "link from a satisfied constraint to its filters and tests there whether to ignore them "
         "(Fig. 7). A round saves only the counter of each: an entry of a map in the paper, an "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select, values
-from tidings.lab.routers import COUNTING, CURVES, OURS, ROUNDS, TIMES, router, times, told
+from tidings.lab.routers import COUNTING, CURVES, OURS, ROUNDS, TIMES, decided, router, times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,14 +46,14 @@ def claims(rows: Rows) -> list[Claim]:
             "the algorithm is at its best with very large disjunctions",
             f"{most:,} filters an interface instead of one: counting {gains[0]:.1f} times as fast, "
             f"ours {gains[1]:.1f} times; counting is fastest at {best:,}",
-            told(rows, gains[0] > 1 and best >= most // 10),
+            decided(rows, gains[0] > 1 and best >= most // 10),
         ),
         Claim(
             "5.2",
             "excluding interfaces helps where an interface has few filters, on the left",
             f"ten rounds save {left:.0%} of the time at one filter an interface, {right:.0%} at "
             f"{most:,}",
-            told(rows, left > max(right, 0.05)),
+            decided(rows, left > max(right, 0.05)),
             "On the left the rounds do exclude most interfaces (see f9-headline). But that saves "
             "little where counters are cheap (see f8-figure8).",
         ),

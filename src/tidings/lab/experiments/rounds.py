@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select, values
-from tidings.lab.routers import MAX_ROUNDS, router, timed, told
+from tidings.lab.routers import MAX_ROUNDS, decided, router, timed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +69,7 @@ def claims(rows: Rows) -> list[Claim]:
             "rounds save up to 40 % of the time, more in larger tables",
             f"at best {best[large][1]:.0%} at {best[large][0]} rounds with {large:,} filters, "
             f"{best[small][1]:.0%} at {best[small][0]} with {small:,}",
-            told(rows, best[large][1] >= max(PAPER_SAVING / 2, best[small][1])),
+            decided(rows, best[large][1] >= max(PAPER_SAVING / 2, best[small][1])),
             reason,
         ),
         Claim(
@@ -78,7 +78,7 @@ def claims(rows: Rows) -> list[Claim]:
             f"a cost from {after[0]} rounds on with {large:,} filters"
             if after
             else f"no cost up to {max(ROUNDS)} rounds with {large:,} filters",
-            told(rows, bool(after) and PAPER_USELESS[0] <= after[0] <= 100),
+            decided(rows, bool(after) and PAPER_USELESS[0] <= after[0] <= 100),
             reason,
         ),
         Claim(
