@@ -1,4 +1,4 @@
-"""The table of parts claims nothing that nothing shows."""
+"""Whatever the table of parts claims, a test or an experiment shows."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The frame: rows to results on Spark, kept, found again, and never measured twice."""
+"""Running on Spark: results are stored, found again, and never measured twice."""
 
 import json
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_failed_rows_are_kept_with_their_error_until_they_succeed(
     errors = {row["number"]: row["error"] for row in found.failed}
     assert errors == {
         2: "OSError: a stone lies in the way",
-        -1: "ValueError: it gave no results",
+        -1: "ValueError: `measure` gave no results",
     }
     stone.unlink()
     again = run(spark, TOY, sweep, folder)
@@ -90,7 +90,7 @@ def test_failed_rows_are_kept_with_their_error_until_they_succeed(
     assert [row["number"] for row in found.failed] == [-1]
 
 
-def test_results_of_other_code_are_told_from_those_of_this(
+def test_results_of_other_code_are_marked(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(spark, TOY, TOY.sweep("tiny"), tmp_path)

@@ -1,4 +1,4 @@
-"""A small experiment, to see what the frame does with rows that succeed and rows that fail."""
+"""A small experiment with rows that succeed and rows that fail."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sweep(setting: Setting) -> list[Parameters]:
 
 
 def measure(parameters: Parameters) -> Iterator[Row]:
-    """Two rows for each number; where a file is named and there, it fails."""
+    """Two rows for each number; an error if `stone` names an existing file."""
     stone = parameters.get("stone")
     if stone is not None and Path(stone).exists():
         raise OSError("a stone lies in the way")
@@ -54,7 +54,7 @@ TOY = Experiment(
     name="toy",
     parts=("F8",),
     title="A toy",
-    question="Does the frame work?",
+    question="Does the lab work?",
     paper="Nothing.",
     here="Draws numbers.",
     sweep=sweep,

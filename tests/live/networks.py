@@ -1,4 +1,4 @@
-"""Networks of router processes for tests: started, cut, killed, restarted, and asked how they are.
+"""Networks of router processes that tests start, cut, kill, restart and query.
 
 Links between routers lead through proxies in the test's own event loop, which can be cut.
 """
@@ -12,27 +12,34 @@ import socket
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from random import SystemRandom
 from typing import Any
 
 from tidings.live.client import Client
 from tidings.live.connect import Connector, connect
 
-PATIENCE_S = 60.0  # within which anything that must happen has happened, on however slow a machine
+PATIENCE_S = 60.0  # within which everything that must happen happens, even on a slow machine
+
+
+# Below the ports that systems give to outgoing connections: one of those could take the port of a
+# stopped router.
+PORTS = range(20_000, 32_000)
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Different ports that nobody listens on."""
+    free: list[int] = []
+    for port in SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            free.append(port)
+        if len(free) == count:
+            return free
+    raise AssertionError(f"there are no {count} free ports")
 
 
 class Proxy:
-    """One link: bytes go through while it is whole."""
+    """A link that passes bytes through while it is not cut."""
 
     def __init__(self, port: int, target: int) -> None:
         self.port = port
@@ -50,7 +57,7 @@ class Proxy:
         self.break_now()
 
     def break_now(self) -> None:
-        """Break the connections there are."""
+        """Break the present connections."""
         for writer in list(self._writers):
             writer.transport.abort()
 
@@ -87,12 +94,13 @@ class RouterNetwork:
 
     def __init__(self, nodes: int, links: Iterable[tuple[int, int]], **options: str) -> None:
         self.names = [chr(ord("a") + node) for node in range(nodes)]
-        self.ports = dict(zip(self.names, free_ports(nodes), strict=True))
         self.links: dict[tuple[str, str], Proxy] = {}
         self.options = options
         self.processes: dict[str, asyncio.subprocess.Process] = {}
         pairs = [(self.names[one], self.names[other]) for one, other in links]
-        for (one, other), port in zip(pairs, free_ports(len(pairs)), strict=True):
+        ports = free_ports(nodes + len(pairs))
+        self.ports = dict(zip(self.names, ports[:nodes], strict=True))
+        for (one, other), port in zip(pairs, ports[nodes:], strict=True):
             self.links[one, other] = Proxy(port, self.ports[other])
 
     async def __aenter__(self) -> RouterNetwork:
@@ -124,16 +132,17 @@ class RouterNetwork:
         self.processes[name] = process
         assert process.stdout is not None
         line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+        assert line, f"{name} does not start on port {self.ports[name]}"
         assert json.loads(line)["node"] == name
 
     async def kill(self, name: str) -> None:
-        """Kill a router: it has no time for anything."""
+        """Kill a router at once."""
         process = self.processes.pop(name)
         process.kill()
         await process.wait()
 
     async def terminate(self, name: str) -> int:
-        """Ask a router to stop; its exit code."""
+        """Ask a router to stop; return its exit code."""
         process = self.processes.pop(name)
         process.terminate()
         return await asyncio.wait_for(process.wait(), PATIENCE_S)
@@ -143,7 +152,7 @@ class RouterNetwork:
         return connect(f"tidings://127.0.0.1:{self.ports[name]}", **options)
 
     def expected_links(self) -> dict[str, set[str]]:
-        """Which links must be up: those that are whole, between routers that run."""
+        """The links that must be up: those that are not cut, between running routers."""
         up: dict[str, set[str]] = {name: set() for name in self.processes}
         for (one, other), proxy in self.links.items():
             if not proxy.cut and one in up and other in up:
@@ -151,8 +160,17 @@ class RouterNetwork:
                 up[other].add(one)
         return up
 
+    def is_connected(self, without_links: set[tuple[str, str]], without: set[str]) -> bool:
+        """Whether all other routers reach each other when these links and routers are gone."""
+        names = set(self.names) - without
+        pairs = {p for p in self.links if p not in without_links and names.issuperset(p)}
+        reached = {min(names)}
+        while more := {n for pair in pairs if reached & set(pair) for n in pair} - reached:
+            reached |= more
+        return reached == names
+
     async def settled(self, net: Client) -> None:
-        """Wait until every router knows the network as it is, and what everyone wants."""
+        """Wait until every router knows the current links and interests."""
         expected = self.expected_links()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PATIENCE_S
@@ -172,7 +190,7 @@ class RouterNetwork:
         raise AssertionError(f"not settled: expected {expected}, seen {seen}")
 
     async def story(self, net: Client) -> dict[str, Any]:
-        """What the routers tell of losses, for the message of a failure."""
+        """The routers' counters of losses, for the message of a failed test."""
         found = await net.ask("status")
         kept = ("late", "links_lost", "malformed", "published")
         return {
@@ -187,5 +205,5 @@ class RouterNetwork:
 
 
 def environment_note() -> str:
-    """What a failure message should tell of the machine."""
+    """The machine, for the message of a failed test."""
     return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"

@@ -1,4 +1,4 @@
-"""Tokens, TLS, settings, and what a router shows over HTTP."""
+"""Tokens, TLS, settings, and a router's HTTP pages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_token_bounds_what_its_holder_publishes_and_receives() -> None:
             await ops.publish_all([{"n": 3}, {"n": 4, "public": True}])
             assert [event["n"] for event in await take(everything, 2)] == [2, 4]
             await news.publish({"class": "news"})
-            with pytest.raises(RefusedError, match="may publish"):
+            with pytest.raises(RefusedError, match="may not publish"):
                 await news.publish({"class": "order"})
             with pytest.raises(RefusedError, match="may not ask"):
                 await news.ask("status")
@@ -62,7 +62,7 @@ def test_a_token_bounds_what_its_holder_publishes_and_receives() -> None:
     run(scenario())
 
 
-def test_who_has_no_token_does_not_come_in() -> None:
+def test_without_a_token_nobody_gets_in() -> None:
     async def scenario() -> None:
         async with Router(Settings("a", principals=PRINCIPALS)) as a:
             for token in ("", "x" * 20, TOKENS["ops"][:-1]):
@@ -73,7 +73,7 @@ def test_who_has_no_token_does_not_come_in() -> None:
     run(scenario())
 
 
-def test_routers_join_by_a_token_that_is_for_routers() -> None:
+def test_routers_join_with_a_token_for_routers() -> None:
     async def scenario() -> None:
         async with Router(Settings("a", principals=PRINCIPALS)) as a:
             link = (Dial("127.0.0.1", a.port),)
@@ -87,7 +87,7 @@ def test_routers_join_by_a_token_that_is_for_routers() -> None:
     run(scenario())
 
 
-def test_what_is_installed_is_the_conjunction(seed: int) -> None:
+def test_the_router_installs_the_conjunction_of_subscription_and_permission(seed: int) -> None:
     chance = Random(f"access {seed}")
     texts = ["x > 1", "x < 3", "y = 'a'", "not x > 1", "x = 2 or y = 'b'", "exists y", "true"]
     for _ in range(200):
@@ -127,7 +127,7 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
                     subscription = await ben.subscribe("x = 1")
                     await ada.publish({"x": 1}, "routed")
                     assert await take(subscription, 1) == [{"x": 1}]
-            with pytest.raises(OSError, match="certificate"):  # nobody vouches for it
+            with pytest.raises(OSError, match="certificate"):  # no trusted authority has signed it
                 async with connect(f"tidings+tls://localhost:{a.port}"):
                     pass
 
@@ -202,8 +202,11 @@ def test_pages_show_health_status_and_metrics() -> None:
             }
             status = json.loads(await asyncio.to_thread(get, "status"))
             assert status["counts"]["published"] == 2
+            assert status["announcements"] == 0  # the subscription is at the other router
             metrics = await asyncio.to_thread(get, "metrics")
             assert "tidings_published_total 2.0" in metrics
+            assert "tidings_announcements_now 0.0" in metrics
+            assert "# HELP tidings_settled Whether routes are up to date." in metrics
             assert 'tidings_link_events_out_total{neighbour="b"} 1.0' in metrics
             with pytest.raises(urllib.error.HTTPError):
                 await asyncio.to_thread(get, "secret")

@@ -1,4 +1,4 @@
-"""What the network is told of the clients' subscriptions is never less than what they want."""
+"""A router announces at least what its clients' subscriptions match, and matches exactly."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ def test_every_wanted_event_is_announced_and_matched_exactly(
         patch.setattr(module, "MAX_ANNOUNCEMENTS", most)
         edge = Edge(tell, Growing())
         held: dict[int, str] = {}
-        settled: dict[int, str] = {}  # what is in force, until another is established
+        established: dict[int, str] = {}  # the predicate in force, until another is established
         for action, number, text in actions:
             if action == "put":
                 held[number] = text
                 if edge.put(number, parse(text)):
-                    settled[number] = text
+                    established[number] = text
             elif action == "remove":
                 edge.remove(number)
                 held.pop(number, None)
-                settled.pop(number, None)
+                established.pop(number, None)
             elif told:
                 id = sorted(told)[number % len(told)]
                 for found in edge.established([id]):
-                    settled[found] = held[found]
+                    established[found] = held[found]
             assert len(told) == edge.announcements <= 3 * most + 1
             for event in EVENTS:
                 wanting = {n for n, text in held.items() if parse(text).matches(event)}
                 assert set(edge.match(event)) == wanting
-                in_force = any(parse(text).matches(event) for text in settled.values())
+                in_force = any(parse(text).matches(event) for text in established.values())
                 if wanting or in_force:
                     assert any(parse(text).matches(event) for text in told.values())
         for number in list(held):

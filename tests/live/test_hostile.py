@@ -1,4 +1,4 @@
-"""Strangers: whatever they send, the router goes on, and those who behave notice nothing."""
+"""Whatever strangers send, the router goes on, and well-behaved clients notice nothing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ noise = st.one_of(
 
 
 class Wire(asyncio.Transport):
-    """A transport that keeps what is written."""
+    """A transport that keeps what is written to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,7 +117,7 @@ class Wire(asyncio.Transport):
 
 
 async def throw(router: Router, chunks: list[bytes], one_by_one: bool) -> Wire:
-    """Give a new connection bytes, and see it to its end."""
+    """Feed bytes to a new connection until it ends."""
     connection: Connection = router._accept()
     wire = Wire()
     connection.connection_made(wire)
@@ -132,7 +132,7 @@ async def throw(router: Router, chunks: list[bytes], one_by_one: bool) -> Wire:
 
 
 def failures(wire: Wire) -> list[str]:
-    """The errors that a stranger was told."""
+    """The error codes that a stranger received."""
     frames = Frames(1 << 24)
     frames.feed(wire.written)
     rows = [msgspec.msgpack.decode(body) for body in frames]
@@ -165,7 +165,7 @@ def test_no_bytes_bring_a_router_down(
     run(scenario())
 
 
-def test_malformed_frames_under_load_do_not_disturb_those_who_behave(seed: int) -> None:
+def test_malformed_frames_under_load_do_not_disturb_other_clients(seed: int) -> None:
     async def scenario() -> None:
         chance = Random(f"malformed {seed}")
         async with chain(2) as (a, b), at(a) as ada, at(b) as ben:
@@ -190,7 +190,7 @@ def test_malformed_frames_under_load_do_not_disturb_those_who_behave(seed: int) 
     run(scenario())
 
 
-def test_strangers_that_say_nothing_are_few_and_soon_gone() -> None:
+def test_silent_strangers_are_few_and_soon_disconnected() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as net:
             wires = []
@@ -199,12 +199,12 @@ def test_strangers_that_say_nothing_are_few_and_soon_gone() -> None:
                 a._accept().connection_made(wires[-1])
             assert [failures(wire) for wire in wires[-5:]] == [["full"]] * 5
             assert len(a._ungreeted) == MAX_UNGREETED
-            await net.publish({"x": 1})  # whoever is known goes on
+            await net.publish({"x": 1})  # known clients go on
 
     run(scenario())
 
 
-def test_before_it_is_known_a_stranger_can_send_little() -> None:
+def test_before_its_greeting_a_stranger_can_send_little() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a:
             wire = await throw(a, [(5_000).to_bytes(4, "big") + bytes(4), bytes(5_000)], False)

@@ -1,4 +1,4 @@
-"""The journal: one JSON object a line, with the fields that were given."""
+"""The journal writes one JSON object a line, with the given fields."""
 
 from __future__ import annotations
 

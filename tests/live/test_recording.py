@@ -1,4 +1,4 @@
-"""A live run and the pure protocol agree; and what crosses a link is what is wanted behind it."""
+"""A live run and the pure protocol agree, and only events that match behind a link cross it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_recorded_run_replayed_through_the_pure_protocol_acts_the_same(tmp_pat
     assert any(isinstance(action, Deliver) for entry in entries for action in entry.actions)
 
 
-def test_a_recording_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
+def test_an_incomplete_recording_is_read_up_to_its_end(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with Router(Settings("a", record=tmp_path / "a")) as a, at(a) as net:
             await net.subscribe("x = 1")
@@ -69,7 +69,7 @@ def test_a_recording_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None
 
 @asynccontextmanager
 async def pair(scheme: str) -> AsyncIterator[tuple[Router, Router]]:
-    """Two routers that know each other."""
+    """Two routers, linked and settled."""
     async with Router(Settings("a", scheme=scheme)) as a:
         link = (Dial("127.0.0.1", a.port),)
         async with Router(Settings("b", scheme=scheme, links=link)) as b:
@@ -80,7 +80,7 @@ async def pair(scheme: str) -> AsyncIterator[tuple[Router, Router]]:
 
 
 async def crossing(scheme: str, events: int, useful: int) -> int:
-    """Bytes from a to b when so many of the events are wanted behind b."""
+    """The bytes from a to b when `useful` of the events match behind b."""
     async with pair(scheme) as (a, b), at(a) as ada, at(b) as ben:
         subscription = await ben.subscribe("region = 'eu'")
         before = a.links["b"].bytes_out
@@ -94,7 +94,7 @@ async def crossing(scheme: str, events: int, useful: int) -> int:
         return a.links["b"].bytes_out - before
 
 
-def test_only_what_is_wanted_behind_a_link_crosses_it() -> None:
+def test_only_events_that_match_behind_a_link_cross_it() -> None:
     async def scenario() -> None:
         pruned = await crossing("content", 10_000, 100)
         flooded = await crossing("flooding", 10_000, 100)

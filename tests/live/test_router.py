@@ -99,14 +99,14 @@ def test_a_publication_is_acknowledged_at_each_level(level: str) -> None:
             if level == "delivered":
                 await until(lambda: bool(subscription._events))
                 await asyncio.sleep(0.05)
-                assert not publishing.done()  # it is there, and not taken yet
+                assert not publishing.done()  # it has arrived, and is not taken yet
             assert await take(subscription, 1) == [{"x": 1}]
             await publishing
 
     run(scenario())
 
 
-def test_delivered_is_not_said_of_a_client_that_left() -> None:
+def test_delivered_is_not_acknowledged_if_a_client_left() -> None:
     async def scenario() -> None:
         async with chain(2) as (a, b), at(a) as ada:
             async with at(b) as ben:
@@ -131,12 +131,12 @@ def test_replace_neither_loses_nor_repeats_what_matches_both() -> None:
             await subscription.replace("x = 7")
             await ada.publish_all([{"x": 500}, {"x": 7}])
             assert await take(subscription, 1) == [{"x": 7}]
-            assert b.edge.announcements == 1  # the old announcements are given up
+            assert b.edge.announcements == 1  # the old announcements are withdrawn
 
     run(scenario())
 
 
-def test_after_unsubscribing_nothing_comes_and_interests_shrink() -> None:
+def test_after_unsubscribing_nothing_arrives_and_interests_shrink() -> None:
     async def scenario() -> None:
         quick = LIVE._replace(pull=300 * MILLISECOND)
         async with chain(2, timing=quick) as (a, b), at(a) as ada, at(b) as ben:
@@ -152,7 +152,7 @@ def test_after_unsubscribing_nothing_comes_and_interests_shrink() -> None:
     run(scenario())
 
 
-def test_what_was_not_read_of_a_subscription_given_up_holds_up_nothing() -> None:
+def test_unread_events_of_an_ended_subscription_hold_up_nothing() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as ada, at(a, window=16) as ben:
             unread, read = await ben.subscribe("x = 1"), await ben.subscribe("x = 2")
@@ -203,7 +203,7 @@ def test_a_link_goes_on_after_its_connection_broke() -> None:
     run(scenario())
 
 
-def test_a_client_subscribes_anew_when_the_router_lost_its_memory() -> None:
+def test_a_client_subscribes_again_when_the_router_lost_its_memory() -> None:
     async def scenario() -> None:
         first = Router(Settings("a"))
         await first.start()
@@ -239,7 +239,7 @@ def test_feedback_reaches_the_publisher_and_nobody_else() -> None:
     run(scenario())
 
 
-def test_feedback_from_the_same_router_is_told_apart_from_publications() -> None:
+def test_feedback_from_the_same_router_keeps_publication_numbers_apart() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as ada, at(a) as ben:
             subscription = await ben.subscribe("true")
@@ -252,8 +252,8 @@ def test_feedback_from_the_same_router_is_told_apart_from_publications() -> None
     run(scenario())
 
 
-def test_nothing_that_was_asked_is_forgotten_when_connections_break() -> None:
-    """Every request and every level of a publication has its answer, once, whatever breaks."""
+def test_no_request_is_forgotten_when_connections_break() -> None:
+    """Every request and every publication is answered exactly once, whatever breaks."""
 
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as net, at(a) as other:
@@ -291,7 +291,7 @@ def test_nothing_that_was_asked_is_forgotten_when_connections_break() -> None:
     run(scenario())
 
 
-def test_only_what_is_advertised_is_taken() -> None:
+def test_events_that_are_not_advertised_are_refused() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as net:
             await net.advertise("class = 'alert'")
@@ -305,13 +305,13 @@ def test_only_what_is_advertised_is_taken() -> None:
 @pytest.mark.parametrize(
     ("event", "reason"),
     [
-        ({"tidings:to": "a"}, "the network's"),
+        ({"tidings:to": "a"}, "are reserved"),
         ({"x": b"bytes"}, "expected text"),
         ({"x": "y" * 300_000}, "larger than"),
         ({"x": [[[{"y": b""}]]]}, "expected text"),
     ],
 )
-def test_an_event_that_cannot_be_is_refused_and_others_go_on(event: Any, reason: str) -> None:
+def test_an_invalid_event_is_refused_and_others_go_on(event: Any, reason: str) -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as net:
             subscription = await net.subscribe("true")
@@ -325,7 +325,7 @@ def test_an_event_that_cannot_be_is_refused_and_others_go_on(event: Any, reason:
     run(scenario())
 
 
-def test_a_bad_predicate_is_refused_with_its_place() -> None:
+def test_a_bad_predicate_is_refused_with_its_column() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as net:
             with pytest.raises(RefusedError, match="column"):
@@ -345,7 +345,7 @@ async def _flood(a: Router, policy: str, count: int) -> tuple[Client, Subscripti
     return ben, subscription
 
 
-def test_a_slow_client_that_chose_to_lose_is_told_how_much() -> None:
+def test_a_slow_client_with_policy_drop_learns_how_many_it_lost() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as ada, at(a) as quick:
             ben, slow = await _flood(a, "drop", 0)
@@ -364,7 +364,7 @@ def test_a_slow_client_that_chose_to_lose_is_told_how_much() -> None:
     run(scenario())
 
 
-def test_a_slow_client_that_chose_to_go_is_disconnected_and_others_go_on() -> None:
+def test_a_slow_client_with_policy_disconnect_ends_and_others_go_on() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as ada, at(a) as quick:
             ben, slow = await _flood(a, "disconnect", 0)
@@ -379,7 +379,7 @@ def test_a_slow_client_that_chose_to_go_is_disconnected_and_others_go_on() -> No
     run(scenario())
 
 
-def test_publishers_wait_for_a_slow_client_that_chose_to_block() -> None:
+def test_publishers_wait_for_a_slow_client_with_policy_block() -> None:
     async def scenario() -> None:
         async with chain(2) as (a, b), at(a) as ada:
             ben, slow = await _flood(b, "block", 0)
@@ -399,7 +399,7 @@ def test_publishers_wait_for_a_slow_client_that_chose_to_block() -> None:
     run(scenario())
 
 
-def test_very_many_subscriptions_are_told_as_few_announcements() -> None:
+def test_very_many_subscriptions_become_few_announcements() -> None:
     async def scenario() -> None:
         async with chain(2) as (a, b), at(a) as ada, at(b) as ben:
             made = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Frames and messages: whatever the bytes, bodies or one documented error, however they come."""
+"""Any bytes, however they are split, give bodies and messages or one documented error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ numbers = st.integers(0, 2**63 - 1)
 
 
 def outcome(chunks: list[bytes]) -> tuple[list[bytes], str | None]:
-    """The bodies that come of chunks of bytes, and the error that ends them."""
+    """The bodies in chunks of bytes, and the error that ends them."""
     frames = Frames(BOUND)
     found: list[bytes] = []
     try:
@@ -44,7 +44,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 
 
 def code_of(body: bytes, conversation: str) -> str | None:
-    """The code of the error that a body is, None if it is a message."""
+    """The code of the error that a body raises; None if it is a message."""
     try:
         m.decode(body, conversation)
     except WireError as error:

@@ -1,4 +1,4 @@
-"""The page about the protocol names every message, number and code that there is."""
+"""`docs/protocol.md` lists every message, number and code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Experiments, and what they showed: one file an experiment, one report."""
+"""Experiments that repeat the papers' measurements, and the report of their results."""

@@ -1,4 +1,4 @@
-"""The experiments by name. A new one is a file in `experiments` and a row here."""
+"""The table of experiments by name; a new one is a file in `experiments` and a row here."""
 
 from __future__ import annotations
 

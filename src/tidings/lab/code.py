@@ -1,8 +1,8 @@
-"""Which code measured something: the version of an experiment, and the commit.
+"""Which code measured a result: the version of an experiment, and the commit.
 
-The version is a digest of all definitions that its `measure` can reach: by name through the file
-that defines it, and by imports through the other files of this package. So results are measured
-again when what they rest on has changed, and not when a figure, a sentence or a comment has.
+The version is a digest of all definitions that `measure` can reach: by name through the file that
+defines it, and by imports through the other files of this package. So the lab measures again when
+code that a result depends on has changed, and not when a figure, a sentence or a comment has.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ ALL: Final = "*"  # every definition of a module
 
 
 class _Module(NamedTuple):
-    """A file, taken apart."""
+    """A file, split into its definitions."""
 
     definitions: dict[str, list[ast.stmt]]
-    always: list[ast.stmt]  # what defines no name: it runs at import
+    always: list[ast.stmt]  # statements that define no name, and run at import
 
 
 Place = tuple[str, str]  # a module, and a name in it
 
 
 def version_of(measure: Callable[..., Any]) -> str:
-    """The version of the code that a function rests on."""
+    """The version of the code that a function depends on."""
     digest = hashlib.sha256()
     for place, statements in sorted(reached(measure.__module__, measure.__name__).items()):
         digest.update(f"{place}\n".encode())
@@ -40,7 +40,7 @@ def version_of(measure: Callable[..., Any]) -> str:
 
 
 def reached(module: str, name: str) -> dict[Place, list[ast.stmt]]:
-    """The definitions that one rests on, itself among them."""
+    """The definitions that one depends on, itself among them."""
     found: dict[Place, list[ast.stmt]] = {}
     pending: list[Place] = [(module, name)]
     while pending:
@@ -59,19 +59,19 @@ def reached(module: str, name: str) -> dict[Place, list[ast.stmt]]:
 
 
 def commit() -> str:
-    """The commit of this clone, `+` behind it if files have changed; empty outside a clone."""
+    """The commit of this clone, followed by `+` if files have changed; empty outside a clone."""
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=12"],
             cwd=PACKAGE, capture_output=True, text=True, timeout=10, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return answer.stdout.strip()
 
 
 def _mentioned(module: str, parts: _Module, statement: ast.stmt) -> Iterator[Place]:
-    """What a statement may use: names of its module, and what it imports itself."""
+    """What a statement may use: names of its module, and names that it imports itself."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         yield from _imported(statement)
         return
@@ -116,7 +116,7 @@ def _sort(body: Iterable[ast.stmt], parts: _Module) -> None:
 
 
 def _one_name_each(statement: ast.stmt) -> list[ast.stmt]:
-    """An import of many names as many imports: who uses one of them does not use the others."""
+    """Split an import of many names: code that uses one of them does not use the others."""
     if isinstance(statement, ast.Import):
         return [ast.Import([alias]) for alias in statement.names]
     if isinstance(statement, ast.ImportFrom):

@@ -1,17 +1,17 @@
-"""What an experiment is. A file in `experiments` has these, in this order:
+"""What an experiment is: the functions that every file in `experiments` has, in this order.
 
-- `sweep(setting) -> parameters`: the rows to measure in a setting: `full`, the paper's values as
-  far as this can go; `quick`, minutes on two cores; `tiny`, seconds, for tests. A row is small and
-  JSON.
-- `COLUMNS`: the columns of a result, by name, `float`, `int`, `str` or `bool`.
-- `measure(parameters) -> results`: one row of parameters to one or more rows of results. It runs
-  inside a Spark task, and what it draws depends on its parameters alone (`generator`), so results
-  do not depend on how rows are spread. It is the only place where anything is measured.
-- `claims(rows) -> claims`: what the paper says, beside what was measured.
-- `draw(rows) -> figure`: with the axes of the paper's figure.
+- `sweep(setting) -> parameters`: the rows to measure in a setting. `full` has the paper's values as
+  far as possible, `quick` takes minutes on two cores, `tiny` takes seconds and is for tests. A row
+  is small, and JSON.
+- `measure(parameters) -> results`: measures one row of parameters and gives one or more rows of
+  results. It runs inside a Spark task. Its random numbers depend on its parameters alone
+  (`generator`), so results do not depend on how Spark distributes the rows. Nothing else measures.
+- `COLUMNS`: the columns of a result by name: `float`, `int`, `str` or `bool`.
+- `claims(rows) -> claims`: compares the paper's statements with the results.
+- `draw(rows) -> figure`: draws the results with the axes of the paper's figure.
 
-The rows that `claims` and `draw` get are results with their parameters, of rows that succeeded.
-Either may find that a setting has not measured what it needs, and says so.
+`claims` and `draw` get the results of the rows that succeeded, joined with their parameters. If a
+setting has not measured what they need, they say so.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ SETTINGS: Final[tuple[Setting, ...]] = ("full", "quick", "tiny")
 
 
 class Claim(NamedTuple):
-    """A statement of the paper beside what was measured."""
+    """A statement of the paper, and what was measured here."""
 
-    place: str  # where in the paper
+    place: str  # the section of the paper
     statement: str
     measured: str
-    agrees: bool | None  # None: the setting does not tell
-    why: str = ""  # of a disagreement, or what makes an agreement worth less
+    agrees: bool | None  # None: undecided in this setting
+    why: str = ""  # the reason for a disagreement, or a reservation about an agreement
 
 
 class Experiment(NamedTuple):
@@ -52,22 +52,22 @@ class Experiment(NamedTuple):
     title: str
     question: str
     paper: str  # what the paper did
-    here: str  # what is done here, and where that differs
+    here: str  # what this experiment does, and where it differs
     sweep: Callable[[Setting], list[Parameters]]
     columns: Mapping[str, type]
     measure: Callable[[Parameters], Iterable[Row]]
     claims: Callable[[Rows], list[Claim]]
     draw: Callable[[Rows], Figure]
-    timed: bool = False  # measures time: one task at a time, and nothing else meanwhile
+    timed: bool = False  # whether it measures time: then one task at a time, and nothing else
 
 
 def identity(parameters: Parameters) -> str:
-    """Parameters as text, always the same."""
+    """Parameters as text; equal parameters give equal texts."""
     return json.dumps(dict(parameters), sort_keys=True, separators=(",", ":"))
 
 
 def generator(*of: str | int) -> np.random.Generator:
-    """A generator whose numbers depend on these alone, wherever and whenever it is asked for."""
+    """A random generator whose numbers depend on these arguments alone."""
     digest = hashlib.sha256(json.dumps(of).encode()).digest()
     seed = np.random.SeedSequence(np.frombuffer(digest, np.uint32).tolist())
     return np.random.Generator(np.random.Philox(seed))

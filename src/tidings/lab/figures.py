@@ -1,4 +1,4 @@
-"""What figures look like: one size, one set of colours, no text that a reader cannot select."""
+"""The style of all figures: one size, one set of colours, text that readers can select."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 9.2  # inches
 HEIGHT: Final = 3.7
-# Dark enough on white, and told apart without colours seen (Okabe and Ito).
+# Dark enough on white, and distinct to colour-blind readers (Okabe and Ito).
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#555555")
 MARKERS: Final = ("o", "s", "^", "D", "v", "P", "x")
 
 
 def panels(count: int = 1, rows: int = 1, share_y: bool = False) -> tuple[Figure, list[Axes]]:
-    """A figure and its panels, in a row each of so many."""
+    """A figure and its panels, `count` in each row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH if count > 1 else WIDTH * 0.7, HEIGHT * rows))
@@ -36,7 +36,7 @@ def panels(count: int = 1, rows: int = 1, share_y: bool = False) -> tuple[Figure
 
 
 def picture(draw: Callable[[Rows], Figure], rows: Rows, salt: str) -> str:
-    """A figure of rows as SVG that stands in a page; the same for the same rows."""
+    """A figure as SVG for a page; equal rows give equal text."""
     import matplotlib
 
     settings: dict[Any, Any] = {"svg.hashsalt": salt, "svg.fonttype": "none"}

@@ -1,4 +1,4 @@
-"""The machine that something was measured on."""
+"""Describes the machine that measures: processor, memory, versions and load."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGES: Final = ("numpy", "numba", "pyarrow", "pyspark")
 
 
 def machine() -> str:
-    """Processor, cores, memory, and the versions that matter, in a line."""
+    """The processor, cores, memory and versions of this machine, in one line."""
     parts = [_processor(), f"{os.cpu_count()} cores"]
     memory = _memory_gib()
     if memory:
@@ -23,7 +23,7 @@ def machine() -> str:
 
 
 def load() -> float:
-    """How many processes have wanted to run in the last minute; 0 where it is not known."""
+    """The load average of the last minute; 0 where the system does not tell."""
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
@@ -48,6 +48,6 @@ def _versions() -> list[str]:
     for package in PACKAGES:
         try:
             found.append(f"{package} {version(package)}")
-        except PackageNotFoundError:  # experiments may do without it
+        except PackageNotFoundError:  # not installed; some experiments do not need it
             continue
     return found

@@ -1,8 +1,8 @@
-"""Every part of the five papers, and what shows that it works.
+"""The table of all parts of the five papers, and the tests or experiments that show each.
 
-A part works when a test or an experiment shows it; where nothing does, it does not yet. A test is
-named as pytest names it, an experiment as `EXPERIMENTS` does. `tests/lab/test_parts.py` sees to it
-that whatever is named here exists.
+A part works when a test or an experiment shows it; a part that nothing shows does not work yet.
+Tests have their pytest names, experiments their names in `EXPERIMENTS`. `tests/lab/test_parts.py`
+checks that all of them exist.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _TABLE: Final = (
         "F4",
         "extended counting algorithm",
         _tests(
-            "matching/test_counting",
+            "matching/rivals/test_counting",
             "test_the_forwarding_table_of_figure_2",
             "test_the_filters_of_a_matched_subscription_are_skipped",
             "test_all_excluded_or_all_matched_ends_the_work",
@@ -88,13 +88,13 @@ _TABLE: Final = (
     Part(
         "F5",
         "multi-operator string index",
-        _tests("matching/test_counting", "test_texts_in_the_trie"),
+        _tests("matching/rivals/test_counting", "test_texts_in_the_trie"),
     ),
     Part(
         "F6",
         "selectivity table",
         _tests(
-            "matching/test_counting",
+            "matching/rivals/test_counting",
             "test_determinants_of_figure_2",
             "test_rounds_exclude_and_are_counted",
         ),

@@ -1,8 +1,8 @@
-"""The report: one HTML file that opens without a network, from results that are there already.
+"""Writes the report from stored results: one HTML file that opens without a network.
 
-For each experiment the question, the figure, the paper's statements beside what was measured, the
-parameters, the machine, the code and the command that repeats it; at the end every part of the five
-papers and its state.
+For each experiment it shows the question, the figure, the paper's statements beside the
+measurements, the parameters, the machine, the code and the command that repeats it. At the end it
+lists every part of the five papers and its state.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tidings.lab.figures import picture
 from tidings.lab.parts import PAPERS, PARTS
 from tidings.lab.results import Found, find
 
-VERDICTS: Final = {True: "agrees", False: "does not agree", None: "not told here"}
+VERDICTS: Final = {True: "agrees", False: "does not agree", None: "undecided"}
 CLASSES: Final = {True: "yes", False: "no", None: "open"}
 SHOWN_ERRORS: Final = 5
-MAX_VALUES: Final = 12  # of a parameter that are listed
+MAX_VALUES: Final = 12  # of a parameter that the report lists
 
 
 class Section(NamedTuple):
@@ -32,7 +32,7 @@ class Section(NamedTuple):
     experiment: Experiment
     found: Found
     claims: list[Claim]
-    figure: str  # SVG, empty where it could not be drawn
+    figure: str  # SVG; empty if it could not be drawn
     trouble: str  # why claims and figure are missing
 
 
@@ -56,7 +56,7 @@ def _section(folder: Path, experiment: Experiment, setting: Setting) -> Section:
         claims = experiment.claims(found.rows)
         figure = picture(experiment.draw, found.rows, experiment.name)
     except (IndexError, KeyError, StopIteration, ValueError, ZeroDivisionError) as error:
-        why = f"{found.missing} of its rows are not measured, {len(found.failed)} failed"
+        why = f"{found.missing} of its rows are not measured yet, {len(found.failed)} failed"
         return Section(experiment, found, [], "", f"{why} ({type(error).__name__}: {error})")
     return Section(experiment, found, claims, figure, "")
 
@@ -70,9 +70,8 @@ def _page(sections: list[Section], setting: Setting) -> str:
         "<h1>The papers, measured again</h1>",
         f"<p>{len(sections)} experiments in the setting <b>{setting}</b>, with "
         f"{sum(verdicts.values())} statements of the papers: {verdicts[True]} agree, "
-        f"{verdicts[False]} do not, {verdicts[None]} this setting does not tell. F is Carzaniga "
-        "and "
-        "Wolf, Forwarding in a Content-Based Network; U is Carzaniga, Rembert and Wolf, "
+        f"{verdicts[False]} do not, {verdicts[None]} are undecided in this setting. F is Carzaniga "
+        "and Wolf, Forwarding in a Content-Based Network; U is Carzaniga, Rembert and Wolf, "
         "Understanding Content-Based Routing Schemes. Written "
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
         *_overview(sections),
@@ -134,8 +133,8 @@ def _about(experiment: Experiment, found: Found, setting: Setting) -> Iterator[s
         "parameters": "; ".join(_parameters(experiment.sweep(setting))),
         "results": f"{len(found.rows):,} rows; {found.missing} rows of parameters not measured, "
         f"{len(found.failed)} failed; {found.seconds:,.0f} s of work",
-        "timing": f"one task at a time; load of the machine {found.load:.1f} at most when a row "
-        "began"
+        "timing": f"one task at a time; the load of the machine was at most {found.load:.1f} when "
+        "a row began"
         if experiment.timed
         else "nothing is timed; tasks run side by side",
         "machine": "; ".join(found.machines),
@@ -174,7 +173,7 @@ def _number(value: object) -> str:
 def _parts() -> Iterator[str]:
     works = sum(part.works for part in PARTS.values())
     yield f'<article id="parts"><h2>Every part of the five papers</h2><p>{works} of {len(PARTS)} '
-    yield "parts work, each shown by a test or an experiment; the others are not there yet.</p>"
+    yield "parts work, each shown by a test or an experiment; the others do not exist yet.</p>"
     yield "<table><tr><th>part</th><th></th><th>state</th><th>shown by</th></tr>"
     for part in PARTS.values():
         state = "works" if part.works else "not yet"

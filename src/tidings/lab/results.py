@@ -1,8 +1,8 @@
-"""What was measured, as Parquet files in a folder: `RESULTS/EXPERIMENT/VERSION/*.parquet`.
+"""Stores results as Parquet files, `RESULTS/EXPERIMENT/VERSION/*.parquet`, and finds them.
 
-A row has the key of its parameters and the version of the code (the folder), so that what is
-known need not be measured again. Files appear whole or not at all. A row of parameters that failed
-is kept as one row with its error; when it is measured again, what it gives then counts.
+A row has the key of its parameters, and its folder is the version of the code, so a run can skip
+what is already measured. Files appear complete or not at all. If measuring a row of parameters
+fails, one row with its error is kept; when it is measured again, the newer result counts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tidings.lab.experiment import Experiment, Parameters, Row, identity
 ABOUT: Final = {
     "key": pa.string(),
     "parameters": pa.string(),  # JSON
-    "error": pa.string(),  # null where it succeeded; then the columns of the experiment are null
-    "seconds": pa.float64(),  # that measuring took, all rows of these parameters together
-    "load": pa.float64(),  # of the machine, when it began
+    "error": pa.string(),  # null if it succeeded; else the experiment's columns are null
+    "seconds": pa.float64(),  # to measure all rows of these parameters
+    "load": pa.float64(),  # of the machine, before measuring
     "started": pa.string(),  # UTC
     "machine": pa.string(),
     "commit": pa.string(),
@@ -45,7 +45,7 @@ class Found(NamedTuple):
     machines: list[str]
     commits: list[str]
     seconds: float
-    load: float  # the greatest
+    load: float  # the highest
 
 
 def key_of(parameters: Parameters) -> str:
@@ -57,13 +57,13 @@ def schema_of(experiment: Experiment) -> pa.Schema:
     """The columns of an experiment's results."""
     overlap = ABOUT.keys() & experiment.columns.keys()
     if overlap:
-        raise ValueError(f"{experiment.name}: columns named like those of the frame: {overlap}")
+        raise ValueError(f"{experiment.name}: these column names are reserved: {sorted(overlap)}")
     own = {name: TYPES[kind] for name, kind in experiment.columns.items()}
     return pa.schema({**ABOUT, **own})
 
 
 def append(folder: Path, experiment: Experiment, table: pa.Table) -> None:
-    """Keep the results of some parameters."""
+    """Store the results of some parameters."""
     place = folder / experiment.name / version_of(experiment.measure)
     place.mkdir(parents=True, exist_ok=True)
     keys = "".join(table.column("key").to_pylist())
@@ -81,7 +81,7 @@ def finished(folder: Path, experiment: Experiment) -> set[str]:
 
 
 def find(folder: Path, experiment: Experiment, sweep: Iterable[Parameters]) -> Found:
-    """The results of these parameters by the present code or, if it has none, by the latest."""
+    """The results of these parameters by the current code, else by the latest that has some."""
     wanted = {key_of(parameters) for parameters in sweep}
     present = version_of(experiment.measure)
     version, kept = present, _read(folder, experiment, present)
@@ -116,7 +116,7 @@ def _read(folder: Path, experiment: Experiment, version: str) -> list[Row]:
 
 
 def _versions(folder: Path, experiment: Experiment) -> list[str]:
-    """The versions that there are results of, the latest first."""
+    """The versions that have results, the latest first."""
     places = (folder / experiment.name).glob("*")
     by_age = sorted(places, key=lambda place: (place.stat().st_mtime, place.name), reverse=True)
     return [place.name for place in by_age]

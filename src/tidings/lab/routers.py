@@ -1,11 +1,12 @@
-"""A router under the workload of paper F (F7), and how long it takes over a message.
+"""Routers under the workload of paper F (F7), and how long they take for a message.
 
-A router has so many filters behind so many interfaces. As in the paper's section 5.1, the filters
-of an interface are uniform between 1 and less than twice the mean, a filter has 1 to 9 constraints,
-and 100 messages have 1 to 18 attributes. What is timed is one message after the other, by the
-paper's algorithm (`counting`) and by ours (`forwarding table`), both compiled; they must agree
-first. All messages are timed over and over, and of each its best time counts: what else a machine
-does makes a message slower, never faster.
+The paper calls an event a message, and so do its experiments. A router has a number of filters
+behind a number of interfaces. As in the paper's section 5.1, the number of filters of an interface
+is uniform from 1 to less than twice the mean, a filter has 1 to 9 constraints, and 100 messages
+have 1 to 18 attributes. The paper's algorithm (`counting`) and ours (the forwarding table), both
+compiled, must first agree on every message. Then both are timed, one message after the other, again
+and again. The best time of each message counts, because other work of the machine makes a message
+slower, never faster.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from tidings.matching.workload import ForwardingWorkload, Record, Subscription
 
 MESSAGES: Final = 100  # M
 ROUNDS: Final = 10
-MAX_ROUNDS: Final = 100  # that are built; any fewer are a part of them
+MAX_ROUNDS: Final = 100  # that are built; fewer rounds use the first of them
 MIN_REPEATS: Final = 7
 MAX_REPEATS: Final = 25
-ENOUGH_S: Final = 0.5  # of measuring, after the least repeats
-LARGE: Final = 900_000  # constraints, below which a table tells nothing of what the paper says
+ENOUGH_S: Final = 0.5  # of measuring; until then it goes on, up to MAX_REPEATS
+LARGE: Final = 900_000  # constraints; smaller tables cannot decide the paper's statements
 
 COUNTING: Final = "counting"
 OURS: Final = "ours"
-# The columns of a time.
+# The columns of a measured time.
 TIMES: Final = {
     "matcher": str,
     "rounds": int,
@@ -45,8 +46,16 @@ TIMES: Final = {
 }
 
 
+# The curves of a figure: matcher, rounds, label.
+CURVES: Final = (
+    (COUNTING, 0, "counting, r = 0"),
+    (COUNTING, ROUNDS, f"counting, r = {ROUNDS}"),
+    (OURS, 0, "ours"),
+)
+
+
 class Router(NamedTuple):
-    """A router by both algorithms, and messages to forward."""
+    """A router with the tables of both algorithms, and messages to forward."""
 
     predicates: list[Subscription]
     messages: list[Record]
@@ -59,22 +68,22 @@ class Router(NamedTuple):
 class Timing(NamedTuple):
     """How long a message takes, in microseconds."""
 
-    us: float  # of each message its best, on average over messages
-    us_mean: float  # over the repeats
+    us: float  # the mean over messages of each message's best time
+    us_mean: float  # the mean over the repeats
     us_spread: float
     repeats: int
 
 
 def workload_of(filters: int, interfaces: int, seed: int) -> ForwardingWorkload:
-    """About so many filters behind so many interfaces; behind as many, each has one."""
+    """About `filters` filters behind `interfaces` interfaces; one each if these are equal."""
     each = max(1, filters // interfaces)
     return ForwardingWorkload(interfaces=interfaces, filters=(1, max(2, 2 * each)), seed=seed)
 
 
-# The largest take minutes to make, and experiments that run one after the other share some.
+# The largest take minutes to make, and successive experiments share some.
 @lru_cache(maxsize=2)
 def router(filters: int, interfaces: int, seed: int) -> Router:
-    """A router, made and checked: both algorithms find the same."""
+    """Make a router, and check that both algorithms find the same."""
     workload = workload_of(filters, interfaces, seed)
     predicates = list(workload.subscriptions())
     messages = workload.events(0, MESSAGES)
@@ -90,7 +99,7 @@ def router(filters: int, interfaces: int, seed: int) -> Router:
 
 
 def times(made: Router, rounds: tuple[int, ...] = (0, ROUNDS)) -> list[Row]:
-    """How long a message takes, by the paper's algorithm with so many rounds and by ours."""
+    """Time a message by the paper's algorithm, with each number of rounds, and by ours."""
     matchers: list[tuple[str, int, Callable[[Record], Any]]] = [
         (COUNTING, number, made.counting.with_rounds(number).match) for number in rounds
     ]
@@ -102,18 +111,18 @@ def times(made: Router, rounds: tuple[int, ...] = (0, ROUNDS)) -> list[Row]:
     ]
 
 
-def told(rows: Rows, verdict: bool) -> bool | None:
-    """The verdict, if there is a table large enough to tell."""
+def decided(rows: Rows, verdict: bool) -> bool | None:
+    """The verdict, or None if no table is large enough to decide."""
     return verdict if max(row["constraints"] or 0 for row in rows) >= LARGE else None
 
 
 def timed(match: Callable[[Record], Any], messages: list[Record]) -> Timing:
-    """Time all messages over and over, until it is enough."""
+    """Time all messages again and again, until there are enough repeats."""
     clock = time.perf_counter
     best = [float("inf")] * len(messages)
     sums: list[float] = []
     gc.collect()
-    gc.freeze()  # millions of predicates are no garbage, and looking at them would be timed
+    gc.freeze()  # else a collection would visit millions of predicates while the clock runs
     try:
         while len(sums) < MIN_REPEATS or (sum(sums) < ENOUGH_S and len(sums) < MAX_REPEATS):
             seconds = []

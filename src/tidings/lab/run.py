@@ -1,8 +1,8 @@
-"""Running an experiment: rows of parameters in, rows of results out, on Spark.
+"""Runs an experiment on Spark: rows of parameters in, rows of results out.
 
-Every row of parameters is a task of its own. Rows are run in jobs, and what a job gives is kept
+Every row of parameters is a task of its own. Rows run in jobs, and the results of a job are stored
 before the next begins, so an interruption loses one job. Jobs begin small and grow until each takes
-a while. An experiment that measures time is run one row, hence one task, at a time.
+about `JOB_S`. An experiment that measures time runs one row, hence one task, at a time.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Batches = Iterator[pa.RecordBatch]
 
 
 class Outcome(NamedTuple):
-    """What a run did, in rows of parameters."""
+    """The outcome of a run, in rows of parameters."""
 
     rows: int
-    known: int  # of these, measured before
+    known: int  # how many of these were measured before
     failed: int
     seconds: float
 
@@ -53,7 +53,7 @@ def run(
     folder: Path,
     step: Step = lambda done, whole: None,
 ) -> Outcome:
-    """Measure what is not known yet, and keep it in a folder."""
+    """Measure the rows that have no result yet, and store the results in a folder."""
     begun = time.monotonic()
     known = results.finished(folder, experiment)
     pending = [row for row in sweep if results.key_of(row) not in known]
@@ -86,7 +86,7 @@ def parameter_rows(spark: SparkSession, sweep: list[Parameters]) -> DataFrame:
 
 
 def measured(experiment: Experiment, parameters: DataFrame) -> DataFrame:
-    """The results of rows of parameters, each by its own task; what fails gives its error."""
+    """The results of rows of parameters, each by its own task; a failed row gives its error."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = results.schema_of(experiment)
@@ -95,14 +95,14 @@ def measured(experiment: Experiment, parameters: DataFrame) -> DataFrame:
     def rows(batches: Batches) -> Batches:
         for batch in batches:
             for text in batch.column(0).to_pylist():
-                found = _measure(measure, text, about)
+                found = measure_row(measure, text, about)
                 yield pa.RecordBatch.from_pylist(found, schema)
 
     return parameters.select("parameters").mapInArrow(rows, from_arrow_schema(schema))
 
 
-def _measure(measure: Callable[[Parameters], Iterable[Row]], text: str, about: Row) -> list[Row]:
-    """One row of parameters, measured."""
+def measure_row(measure: Callable[[Parameters], Iterable[Row]], text: str, about: Row) -> list[Row]:
+    """Measure one row of parameters; its results, or one row with its error."""
     parameters = json.loads(text)
     about = about | {
         "key": results.key_of(parameters),
@@ -115,8 +115,8 @@ def _measure(measure: Callable[[Parameters], Iterable[Row]], text: str, about: R
     try:
         found = [dict(row) for row in measure(parameters)]
         if not found:
-            raise ValueError("it gave no results")
-    except Exception as error:  # whatever it is, the other rows go on
+            raise ValueError("`measure` gave no results")
+    except Exception as error:  # any error; the other rows go on
         found = [{"error": f"{type(error).__name__}: {error}"[:MAX_ERROR]}]
     seconds = time.monotonic() - begun
     return [about | {"seconds": seconds} | row for row in found]
@@ -128,7 +128,7 @@ def _tell(step: Step, done: int, whole: int, more: int) -> None:
 
 @contextmanager
 def _watching(spark: SparkSession, tell: Callable[[int], None]) -> Iterator[None]:
-    """Tell how many tasks of the running stages are done, as they are."""
+    """Report how many tasks of the running stages are done, while they run."""
     from tidings.spark.progress import running_stages
 
     ending = threading.Event()

@@ -1,8 +1,8 @@
-"""The 200 terms that string constraints compare with in the experiment U8.
+"""The 200 terms that string constraints of the experiment U8 compare with.
 
 Paper U takes the 200 most common meaningful terms of a large corpus of news reports. That list is
-not at hand, so this one was written for the purpose: nouns, verbs and adjectives that news reports
-in English use all the time, the likeliest first as far as one can say. No corpus was counted.
+not available, so this one was written for the purpose: nouns, verbs and adjectives that are common
+in English news reports, roughly the most common first. No corpus was counted.
 """
 
 from __future__ import annotations

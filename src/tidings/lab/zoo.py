@@ -1,8 +1,8 @@
-"""The networks that experiments run on: the Internet Topology Zoo where it is, made ones where not.
+"""The networks of the experiments: the Internet Topology Zoo, or generated ones without it.
 
-The Zoo (Knight et al., IEEE JSAC 29(9), 2011; CC BY 4.0) is not part of this repository: it is
-looked for in `../shared/data/topology-zoo` beside a clone. `networks` says which there are, and
-why.
+The Zoo (Knight et al., IEEE JSAC 29(9), 2011; CC BY 4.0) is not part of this repository: the lab
+looks for it in `../shared/data/topology-zoo` beside the clone. `networks` says which networks there
+are, and where they are from.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MADE: Final = tuple(
 
 
 class Networks(NamedTuple):
-    """Networks by their texts, and where they are from."""
+    """The texts that name networks, and where the networks are from."""
 
     texts: list[str]
     origin: str
@@ -33,12 +33,12 @@ class Networks(NamedTuple):
 
 @lru_cache(maxsize=1)
 def networks() -> Networks:
-    """All networks that there are, the smallest first."""
+    """All networks, the smallest first."""
     try:
         index = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
     except OSError:
         return Networks(
-            list(MADE), "Made networks: the Topology Zoo is not beside this clone (../shared)."
+            list(MADE), "Generated networks: the Topology Zoo is not beside this clone (../shared)."
         )
     found = sorted((entry["nodes"], entry["file"].removesuffix(".graphml")) for entry in index)
     return Networks(
@@ -47,12 +47,18 @@ def networks() -> Networks:
     )
 
 
+def sample(most: int) -> list[str]:
+    """At most `most` of the networks, of all sizes."""
+    texts = networks().texts
+    return texts[:: max(1, len(texts) // most)][:most]
+
+
 def graph_of(text: str) -> Graph:
-    """The graph of a text; of the Zoo with links as long as they are, where places are known."""
+    """The graph of a text; links of the Zoo have their real length, if places are known."""
     if not text.startswith(ZOO):
         return topology(text, seed=1)
     file = f"file:{FOLDER / 'graphml.tar.xz'}#{text.removeprefix(ZOO)}"
     try:
         return topology(f"{file},weights=distance")
-    except TopologyError:  # no link joins two nodes whose places are known
+    except TopologyError:  # no link joins two nodes with known places
         return topology(file)

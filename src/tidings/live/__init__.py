@@ -1,1 +1,1 @@
-"""The same state machines on real sockets: routers, clients, access, and what they show."""
+"""The live network: routers and clients on real sockets, around the protocols of `routing`."""

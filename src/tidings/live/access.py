@@ -1,9 +1,9 @@
-"""Who may do what: tokens, what their holders may publish and receive, and TLS.
+"""Who may do what: tokens, the events that their holders may publish and receive, and TLS.
 
-A token's holder is a *principal* with two predicates. What it publishes must match the first; the
-second is joined to each of its subscriptions by *and* before anything else sees them, so that on
-every path an event that it may not receive does not match. Without any token everyone is the same
-principal, who may do everything: then a router listens only on this machine.
+A token's holder is a *principal* with two predicates. Events that it publishes must match the
+first. The router joins the second to each of its subscriptions by *and* before it does anything
+else with them, so on every path an event that it may not receive does not match. Without tokens
+everyone is the same principal, who may do everything; the router then listens on this machine only.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.wire.errors import WireError
 
-RESERVED = "tidings:"  # names that begin with it are the network's own
+RESERVED = "tidings:"  # attribute names that begin with it are reserved for routers
 MAX_EVENT_BYTES = 256 * 1024
 PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class ConfigurationError(Exception):
-    """The user's mistake in a configuration: where, what was found, what was expected."""
+    """A mistake of the user in a configuration: where it is, what was expected, what was found."""
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Who holds a token, and what it is good for."""
+    """The holder of a token, and what it may do."""
 
     name: str
     digest: bytes = b""  # SHA-256 of the token
-    publish: Predicate | None = None  # None: everything
+    publish: Predicate | None = None  # None: any event
     receive: Predicate | None = None
     router: bool = False  # whether it may join as a router
     status: bool = True  # whether it may look at the network
@@ -47,7 +47,7 @@ class Principal:
         return self.publish is None or self.publish.matches(event)
 
     def restrict(self, predicate: Predicate) -> Predicate:
-        """What a subscription of the holder's may ask for."""
+        """The part of a predicate that the holder may receive."""
         return predicate if self.receive is None else predicate & self.receive
 
 
@@ -64,12 +64,12 @@ class Access:
         return bool(self._principals)
 
     def principal(self, token: str) -> Principal:
-        """Who holds this token; `WireError` if nobody does."""
+        """The holder of this token; `WireError` if there is none."""
         if not self._principals:
             return ANYONE
         digest = sha256(token.encode()).digest()
         found = None
-        for principal in self._principals:  # all of them, so that time does not tell which
+        for principal in self._principals:  # all of them, so that the time taken reveals nothing
             if compare_digest(principal.digest, digest):
                 found = principal
         if found is None:
@@ -77,7 +77,7 @@ class Access:
         return found
 
     def router(self, token: str) -> Principal:
-        """The same for a router that wants to join."""
+        """The holder of this token, if it may join as a router; else `WireError`."""
         found = self.principal(token)
         if not found.router:
             raise WireError("denied")
@@ -85,11 +85,12 @@ class Access:
 
 
 def check_event(event: dict[str, Any], reserved: bool = False) -> str | None:
-    """Why an event is not taken, None if it is; reserved names are for routers only."""
-    if not reserved and RESERVED in "\n".join(event):  # one look at all names, mostly the last
+    """Why a router refuses an event, or None; `reserved` allows the reserved names."""
+    # One search over all names first, because it mostly finds nothing.
+    if not reserved and RESERVED in "\n".join(event):
         for name in event:
             if name.startswith(RESERVED):
-                return f"the attribute {name!r}: names that begin with {RESERVED} are the network's"
+                return f"the attribute {name!r}: names that begin with {RESERVED} are reserved"
     if not PLAIN.issuperset(map(type, event.values())):
         try:
             Event(event)
@@ -99,7 +100,7 @@ def check_event(event: dict[str, Any], reserved: bool = False) -> str | None:
 
 
 def read_principals(rows: Any, where: str) -> list[Principal]:
-    """The principals of a configuration."""
+    """Read the principals of a configuration."""
     if not isinstance(rows, list):
         raise ConfigurationError(f"{where}: access: expected a list of tables")
     return [_principal(row, f"{where}: access {n}") for n, row in enumerate(rows, 1)]
@@ -145,7 +146,7 @@ def is_loopback(host: str) -> bool:
 
 
 def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
-    """TLS for whoever listens."""
+    """The TLS context of a router that listens."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     try:
@@ -156,7 +157,7 @@ def server_tls(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def client_tls(authority: Path | None) -> ssl.SSLContext:
-    """TLS for whoever connects; `authority` holds the certificates that are trusted."""
+    """The TLS context of an end that connects; it trusts the certificates in `authority`."""
     try:
         context = ssl.create_default_context(cafile=authority)
     except (OSError, ssl.SSLError) as error:

@@ -1,12 +1,12 @@
-"""Clients: `async with tidings.connect(url) as net`, and the same verbs for code that blocks.
+"""The asyncio client: it publishes, subscribes, and resumes its session after a break.
 
-A client keeps its session when its connection breaks: it connects again, says what it has heard,
-sends again what was not acknowledged, and the router drops what it had. If the session is gone, as
-after a crash of the router, it subscribes anew; publications that were under way then are reported
-as unknown rather than sent twice, and each subscription counts an interruption.
+After a break the client reconnects, says what it has received, and sends again what the router has
+not acknowledged; the router skips what it already has. If the router has lost the session, for
+example in a crash, the client subscribes again. It then reports the publications in flight as
+unknown rather than send them twice, and each subscription counts an interruption.
 
-Deliveries are acknowledged when they are taken out of their iterator, so a program that takes its
-time is never flooded.
+The client acknowledges a delivery when the program takes it out of its iterator, so a slow program
+is never flooded.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ from tidings.wire import messages as m
 from tidings.wire.errors import WireError
 from tidings.wire.frames import MAX_CLIENT
 
-WINDOW: Final = 32_768  # publications that are not acknowledged
+WINDOW: Final = 32_768  # unacknowledged publications
 WINDOW_BYTES: Final = 16 * 1024 * 1024
 BATCH: Final = 512  # events in a frame
 BATCH_BYTES: Final = 128 * 1024
-NOTICES: Final = 128  # after so many the router is told that they have come
+NOTICES: Final = 128  # received before the client acknowledges them
 GREETING_S: Final = 5.0
-RECONNECT_S: Final = (0.05, 1.0)  # between attempts, from and to
-SCHEMES: Final = {"tidings": False, "tidings+tls": True}
+RECONNECT_S: Final = (0.05, 1.0)  # between attempts: doubles from the first to the second
+USES_TLS: Final = {"tidings": False, "tidings+tls": True}
 PORT: Final = 7_471
+# Codes of `Failed` after which the client does not reconnect.
 FATAL: Final = ("denied", "version", "out-of-turn", "malformed", "slow", "replaced")
 
 _decode_event = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -62,7 +63,7 @@ class Client:
         if policy not in m.POLICIES:
             raise ValueError(f"policy: expected one of {', '.join(m.POLICIES)}, found {policy!r}")
         self.node = ""  # the router's name
-        self.dropped = 0  # deliveries that the router has dropped, by policy `drop`
+        self.dropped = 0  # deliveries that the router dropped under policy `drop`
         self.reconnections = 0
         self.replies: asyncio.Queue[tuple[int, dict[str, Any]]] = asyncio.Queue(65_536)
         self._token = token
@@ -72,14 +73,14 @@ class Client:
         self._connection: Connection | None = None
         self._session = ""
         self._heard = 0
-        self._unacknowledged: deque[list[Any]] = deque()  # number and open shares, by number
+        self._unacknowledged: deque[list[Any]] = deque()  # number, subscriptions yet to take it
         self._take_due = 0
         self._take_said = 0
         self._noticed = 0  # notices of this session
         self._noticed_said = 0
         self._published = 0
         self._received = 0
-        self._kept: deque[tuple[int, int, bytes]] = deque()  # number, level, event: not received
+        self._kept: deque[tuple[int, int, bytes]] = deque()  # number, level, event: until received
         self._kept_bytes = 0
         self._unsent = 0
         self._outcomes: dict[int, Outcome] = {}
@@ -98,12 +99,12 @@ class Client:
     # Life
 
     async def start(self) -> None:
-        """Connect; raises where it cannot."""
+        """Connect; raises an error if it cannot."""
         await self._connect()
         self._runner = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End the session; what was published and not yet acknowledged is waited for."""
+        """End the session, after waiting for the acknowledgements of all publications."""
         self._closing = True
         if self._connection is not None and self._connection.open and self._failure is None:
             with suppress(TimeoutError):
@@ -116,7 +117,7 @@ class Client:
         self._fail(NetworkError("the connection is closed"), ending=True)
 
     async def _run(self) -> None:
-        """Stay connected."""
+        """Reconnect whenever the connection ends."""
         delay = RECONNECT_S[0]
         while not self._closing:
             assert self._ended is not None
@@ -193,19 +194,19 @@ class Client:
         connection.schedule()
 
     def _begin_anew(self, connection: Connection) -> None:
-        """The session is lost: subscribe again; what was under way cannot be known."""
+        """The router lost the session: subscribe again, report as unknown what was in flight."""
         unknown = UnknownOutcomeError("the router lost the session before it acknowledged this")
         sent = len(self._kept) - self._unsent
         for _ in range(sent):
             number, _, data = self._kept.popleft()
             self._kept_bytes -= len(data)
-            self._settle(number, unknown)
+            self._resolve(number, unknown)
         for number in [n for n in self._outcomes if not self._kept or n < self._kept[0][0]]:
-            self._settle(number, unknown)
+            self._resolve(number, unknown)
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
         self._unacknowledged.clear()
-        # Numbers of a session begin with 1; those who wait know theirs by what they hold.
+        # A new session counts from 1, so unsent publications get new numbers.
         waiting = list(self._kept)
         outcomes = {number: self._outcomes.pop(number, None) for number, _, _ in waiting}
         self._kept.clear()
@@ -240,7 +241,7 @@ class Client:
                 self._ask(request).add_done_callback(partial(_rename, subscription))
 
     def _lost(self, connection: Connection, error: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
         if connection is not self._connection:
             return
         connection.gather = None
@@ -252,16 +253,16 @@ class Client:
             self._ended.set_result(None)
 
     def _fail(self, error: Exception, ending: bool = False) -> None:
-        """Nothing more will come."""
+        """The client cannot go on: fail everything that waits."""
         if self._failure is not None:
             return
         self._failure = error
         for number in list(self._outcomes):
-            self._settle(number, error)
+            self._resolve(number, error)
         for future, _ in list(self._requests.values()):
             if not future.done():
                 future.set_exception(error)
-                future.exception()  # seen, so that nobody is blamed if it was not waited for
+                future.exception()  # retrieved, so that asyncio does not complain if nobody awaits
         for waiting in self._room:
             if not waiting.done():
                 waiting.set_result(None)
@@ -279,7 +280,7 @@ class Client:
     async def publish(self, event: Mapping[str, Any], level: str = "received") -> None:
         """Publish an event, and wait until it has got as far as `level` says.
 
-        `received`: the router has it. `routed`: so have the next routers that it goes to.
+        `received`: the router has it. `routed`: the next routers on its path have it too.
         `delivered`: everyone whose established subscription it matches has taken it.
         """
         outcome = Outcome()
@@ -291,9 +292,9 @@ class Client:
     async def publish_all(
         self, events: Iterable[Mapping[str, Any]], level: str = "received"
     ) -> int:
-        """Publish many events without waiting for each; how many, once all are acknowledged.
+        """Publish many events without waiting for each; return how many, when all are acknowledged.
 
-        Raises the first error there was, after the others have been published.
+        Raises the first error, after the other events have been published.
         """
         wanted = _level(level)
         outcome = Outcome()
@@ -342,7 +343,7 @@ class Client:
             self._connection.schedule()
 
     def _gather(self) -> None:
-        """Everything that is to be sent, into the connection; asked just before it writes."""
+        """Send everything that waits; the connection calls this just before it writes."""
         connection = self._connection
         if connection is None or connection.conversation == "greeting":
             return
@@ -369,7 +370,7 @@ class Client:
             one, level, data = kept.popleft()
             self._kept_bytes -= len(data)
             if level == m.RECEIVED:
-                self._settle(one, None)
+                self._resolve(one, None)
         self._unsent = min(self._unsent, len(kept))
         self._received = max(self._received, number)
         self._make_room()
@@ -381,15 +382,15 @@ class Client:
                 if not waiting.done():
                     waiting.set_result(None)
 
-    def _settle(self, number: int, error: Exception | None) -> None:
+    def _resolve(self, number: int, error: Exception | None) -> None:
         outcome = self._outcomes.pop(number, None)
         if outcome is not None:
-            outcome.settle(error)
+            outcome.resolve(error)
 
     # Subscribing
 
     async def subscribe(self, predicate: Predicate | str, wait: bool = True) -> Subscription:
-        """Subscribe; returns once it is established, or without `wait` once it is accepted."""
+        """Subscribe; return when it is established, or without `wait` when it is accepted."""
         self._subscribed += 1
         subscription = Subscription(self, self._subscribed, str(predicate))
         self._subscriptions[subscription.id] = subscription
@@ -405,7 +406,7 @@ class Client:
         return subscription
 
     async def replace(self, subscription: Subscription, predicate: Predicate | str) -> None:
-        """Give a subscription another predicate, and wait until that is established."""
+        """Give a subscription another predicate, and wait until it is established."""
         text = str(predicate)
         before = subscription.predicate
         subscription.predicate = text
@@ -419,19 +420,19 @@ class Client:
         await subscription.established()
 
     async def unsubscribe(self, subscription: Subscription) -> None:
-        """Give a subscription up."""
+        """End a subscription."""
         await self._ask(m.Unsubscribe(self._next_request(), subscription.id))
         self._subscriptions.pop(subscription.id, None)
         subscription._release()
         subscription._finish(True)
 
     async def advertise(self, predicate: Predicate | str) -> None:
-        """Say what this client is going to publish; nothing else is taken from it then."""
+        """Declare what this client publishes; the router then refuses any other event."""
         await self._ask(m.Advertise(self._next_request(), str(predicate)))
         self._advertised = str(predicate)
 
     async def feedback(self, event: Tiding, reply: Mapping[str, Any]) -> None:
-        """Reply to the publisher of an event; it finds (number, reply) in its `replies`."""
+        """Reply to the publisher of an event, who finds (number, reply) in its `replies`."""
         await self._ask(
             m.Feedback(self._next_request(), event.source, event.life, event.number, dict(reply))
         )
@@ -439,7 +440,7 @@ class Client:
     async def ask(
         self, kind: str, event: Mapping[str, Any] | None = None, subscription: str = ""
     ) -> list[dict[str, Any]]:
-        """Ask the network: `trace` and `why` about an event, or its `status`."""
+        """Ask the network: `trace` or `why` about an event, or `status` of the routers."""
         answer: m.Answer = await self._ask(
             m.Ask(self._next_request(), kind, dict(event or {}), subscription)
         )
@@ -478,15 +479,15 @@ class Client:
             self._received_up_to(message.number)
         elif kind is m.Reached:
             for number in message.numbers:
-                self._settle(number, None)
+                self._resolve(number, None)
             for number in message.lost:
-                self._settle(number, UnknownOutcomeError("not everyone confirmed it"))
+                self._resolve(number, UnknownOutcomeError("not every subscriber confirmed it"))
         elif kind is m.Refused:
-            self._settle(message.number, RefusedError(message.reason))
+            self._resolve(message.number, RefusedError(message.reason))
         elif kind is m.Done or kind is m.Answer:
             future, request = self._requests.pop(message.request, (None, None))
             if type(request) is m.Subscribe and request.id in self._subscriptions:
-                # What was said before this was about the former predicate.
+                # An `Established` before this was about the former predicate.
                 self._subscriptions[request.id]._established.clear()
             if future is not None and not future.done():
                 if kind is m.Done and message.error:
@@ -511,7 +512,7 @@ class Client:
 
     def _delivery(self, number: int, delivery: m.Delivery) -> None:
         if number <= self._heard:
-            return  # sent again, and heard before
+            return  # sent again, and received before
         self._heard = number
         share = [number, 0]
         source, life, origin = delivery.source, delivery.life, delivery.number
@@ -529,7 +530,7 @@ class Client:
             self._unacknowledged.append(share)
 
     def _taken(self, share: list[Any]) -> None:
-        """One subscription has handed an event on; if all have, it is acknowledged."""
+        """A subscription has handed an event to the program; acknowledge it when all have."""
         share[1] -= 1
         waiting = self._unacknowledged
         if share[1] or not waiting or waiting[0][1]:
@@ -559,7 +560,7 @@ def _error_of(message: m.Failed) -> WireError:
 
 
 def read_url(url: str) -> tuple[str, int, bool]:
-    """Host, port and whether it is TLS, from `tidings://HOST:PORT` or `tidings+tls://…`.
+    """The host, the port and whether to use TLS, from `tidings://HOST:PORT` or `tidings+tls://…`.
 
     >>> read_url("tidings://localhost:7000")
     ('localhost', 7000, False)
@@ -569,6 +570,6 @@ def read_url(url: str) -> tuple[str, int, bool]:
         port = parts.port
     except ValueError:
         port = -1
-    if parts.scheme not in SCHEMES or not parts.hostname or port == -1:
+    if parts.scheme not in USES_TLS or not parts.hostname or port == -1:
         raise ValueError(f"expected tidings://HOST:PORT or tidings+tls://HOST:PORT, found {url!r}")
-    return parts.hostname, port or PORT, SCHEMES[parts.scheme]
+    return parts.hostname, port or PORT, USES_TLS[parts.scheme]

@@ -1,4 +1,4 @@
-"""`tidings.connect`: one call for both kinds of program.
+"""`tidings.connect`, for asyncio programs and for blocking ones.
 
     async with tidings.connect("tidings://127.0.0.1:7471") as net:
         await net.publish({"severity": 3})
@@ -6,7 +6,7 @@
     with tidings.connect("tidings://127.0.0.1:7471") as net:
         net.publish({"severity": 3})
 
-The second runs an event loop in a thread of its own and waits for it.
+The blocking client runs an event loop in a thread of its own and waits for its results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class BlockingSubscription:
-    """An iterator of the events that match."""
+    """An iterator of the matching events."""
 
     def __init__(self, net: BlockingClient, inner: Subscription) -> None:
         self._net = net
@@ -33,22 +33,22 @@ class BlockingSubscription:
 
     @property
     def name(self) -> str:
-        """Its name in the network, for `tidings why`."""
+        """The subscription's name in the network, for `tidings why`."""
         return self._inner.name
 
     def get(self, timeout_s: float | None = None) -> Tiding | None:
-        """The next event; None if none comes in time, or it is over."""
+        """The next event; None if none arrives in time or the subscription has ended."""
         try:
             return self._net._wait(asyncio.wait_for(self._inner.__anext__(), timeout_s))
         except (StopAsyncIteration, TimeoutError):
             return None
 
     def replace(self, predicate: Predicate | str) -> None:
-        """Ask for something else: what matches both predicates is neither missed nor repeated."""
+        """Change the predicate; events that match both are neither missed nor repeated."""
         self._net._wait(self._inner.replace(predicate))
 
     def unsubscribe(self) -> None:
-        """Give it up; the iterator ends after what has come."""
+        """End the subscription; the iterator ends after the events that have arrived."""
         self._net._wait(self._inner.unsubscribe())
 
     def __iter__(self) -> Iterator[Tiding]:
@@ -62,7 +62,7 @@ class BlockingSubscription:
 
 
 class BlockingClient:
-    """The verbs of `Client` for code that waits."""
+    """The verbs of `Client` for blocking code."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -79,7 +79,7 @@ class BlockingClient:
             raise
 
     def close(self) -> None:
-        """End the session; what was published and not yet acknowledged is waited for."""
+        """End the session, after waiting for the acknowledgements of all publications."""
         try:
             self._wait(self._client.close())
         finally:
@@ -90,15 +90,15 @@ class BlockingClient:
         self._wait(self._client.publish(event, level))
 
     def publish_all(self, events: Iterable[Mapping[str, Any]], level: str = "received") -> int:
-        """Publish many events; how many, once the last is acknowledged."""
+        """Publish many events; return how many, when all are acknowledged."""
         return self._wait(self._client.publish_all(events, level))
 
     def subscribe(self, predicate: Predicate | str, wait: bool = True) -> BlockingSubscription:
-        """Subscribe; returns once it is established, or without `wait` once it is accepted."""
+        """Subscribe; return when it is established, or without `wait` when it is accepted."""
         return BlockingSubscription(self, self._wait(self._client.subscribe(predicate, wait)))
 
     def advertise(self, predicate: Predicate | str) -> None:
-        """Say what this client is going to publish; nothing else is taken from it then."""
+        """Declare what this client publishes; the router then refuses any other event."""
         self._wait(self._client.advertise(predicate))
 
     def feedback(self, event: Tiding, reply: Mapping[str, Any]) -> None:
@@ -108,11 +108,11 @@ class BlockingClient:
     def ask(
         self, kind: str, event: Mapping[str, Any] | None = None, subscription: str = ""
     ) -> list[dict[str, Any]]:
-        """Ask the network: `trace` and `why` about an event, or its `status`."""
+        """Ask the network: `trace` or `why` about an event, or `status` of the routers."""
         return self._wait(self._client.ask(kind, event, subscription))
 
     def reply(self, timeout_s: float | None = None) -> tuple[int, dict[str, Any]] | None:
-        """The next reply to a publication of ours: its number and the reply; None if none comes."""
+        """The next reply: the publication's number and the reply; None if none arrives in time."""
         try:
             return self._wait(asyncio.wait_for(self._client.replies.get(), timeout_s))
         except TimeoutError:
@@ -132,7 +132,7 @@ class BlockingClient:
 
 
 class _Outcome(NamedTuple):
-    """What came of a coroutine: futures cannot carry a StopAsyncIteration."""
+    """The result of a coroutine or its error: futures cannot carry a StopAsyncIteration."""
 
     result: Any
     error: Exception | None
@@ -180,11 +180,12 @@ def connect(
     window: int = 1_024,
     authority: str | Path | None = None,
 ) -> Connector:
-    """Connect to a router: `async with connect(url) as net`, or `with` in code that blocks.
+    """Connect to a router: `async with connect(url) as net`, or `with` in blocking code.
 
-    `policy` says what becomes of deliveries that this client does not take in time: publishers wait
-    (`block`), the oldest go (`drop`), or it is disconnected (`disconnect`). `window` is how many
-    are sent ahead. `authority` is a file with the certificates that `tidings+tls` trusts.
+    `policy` says what the router does if this client does not take its deliveries in time: it makes
+    publishers wait (`block`), drops the oldest deliveries (`drop`), or disconnects the client
+    (`disconnect`). `window` is how many deliveries the router sends ahead. `authority` is a file of
+    the certificates that `tidings+tls` trusts.
     """
     place = Path(authority) if authority is not None else None
     return Connector(url, token, policy, window, place)

@@ -1,10 +1,10 @@
-"""One connection: frames in and out, and nothing of what they mean.
+"""One connection: sends and receives messages in frames, and knows nothing of their meaning.
 
-Whoever owns a connection gives it a function for messages and one for its end. What is sent is
-gathered and written once in a turn of the event loop; before that the owner is asked for what it
-has gathered itself, so that many deliveries become one frame. A connection can be held: then
-nothing is read from it and nothing handed on until it is released, which is how pressure goes back
-to whoever sends. A peer that breaks the protocol is told how, and its connection ends.
+The owner of a connection gives it one function for messages and one for its end. The connection
+collects what is sent and writes it once in a turn of the event loop. Just before it writes it calls
+the owner's `gather`, so many deliveries become one frame. The owner can hold a connection: it then
+reads nothing and hands on nothing until it is released, which pushes back on the sender. A peer
+that breaks the protocol gets a `Failed` that says how, and the connection ends.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tidings.wire.frames import MAX_FIRST, Frames, frame
 from tidings.wire.messages import Failed, Ping, decode, encode
 
 PING_S: Final = 1.0  # between signs of life
-SILENCE_S: Final = 10.0  # after which the other end is taken to be gone
-HIGH_WATER: Final = 512 * 1024  # bytes that wait to be sent, from which on the owner holds back
+SILENCE_S: Final = 10.0  # after which the connection fails
+HIGH_WATER: Final = 512 * 1024  # bytes waiting to be sent; beyond that the owner sends no more
 
 
 class Connection(asyncio.Protocol):
@@ -38,13 +38,13 @@ class Connection(asyncio.Protocol):
         self.on_message = on_message
         self.on_end = on_end
         self.on_made = on_made
-        self.gather: Callable[[], None] | None = None  # asked before something is written
+        self.gather: Callable[[], None] | None = None  # called before each write
         self.frames = Frames(MAX_FIRST)
-        self.size = 0  # of the frame that is worked on
+        self.size = 0  # of the current frame, in bytes
         self.bytes_in = 0
         self.bytes_out = 0
-        self.choked = False  # more waits to be sent than should
-        self.polite = False  # read nothing from a peer that does not read
+        self.choked = False  # more than HIGH_WATER waits to be sent
+        self.polite = False  # whether to read nothing from a peer that does not read
         self.open = False
         self.error: Exception | None = None
         self._holds = 0
@@ -61,8 +61,8 @@ class Connection(asyncio.Protocol):
     # What the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The stream is there."""
-        self._transport = transport  # type: ignore[assignment]  # uvloop's is no asyncio.Transport
+        """The stream is open."""
+        self._transport = transport  # type: ignore[assignment]  # uvloop's is not an asyncio.Transport
         assert self._transport is not None
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         self.open = True
@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
             self.on_made(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes have arrived."""
         self.bytes_in += len(data)
         self._heard_at = self._loop.time()
         self.frames.feed(data)
@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         self.schedule()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The stream is gone."""
+        """The stream has ended."""
         self.open = False
         if self._timer is not None:
             self._timer.cancel()
@@ -103,7 +103,7 @@ class Connection(asyncio.Protocol):
     # What owners call
 
     def agree(self, conversation: str, bound: int) -> None:
-        """The greeting is over: what follows is of another conversation, with another bound."""
+        """The greeting is over: what follows is another conversation, with another bound."""
         self.conversation = conversation
         self.frames.bound = bound
 
@@ -113,21 +113,21 @@ class Connection(asyncio.Protocol):
         self.schedule()
 
     def schedule(self) -> None:
-        """See to it that the owner's gathered messages are written in this turn of the loop."""
+        """Make sure that `gather` is called and everything is written in this turn of the loop."""
         if not self._flush_due and self.open:
             self._flush_due = True
             self._loop.call_soon(self._flush)
 
     def fail(self, error: WireError) -> None:
-        """Tell the peer what is wrong, and end."""
+        """Tell the peer what is wrong, and end the connection."""
         self.error = error
         if self.open:
-            self._flush()  # what was gathered comes first
+            self._flush()  # the collected messages go first
             self._out.append(frame(encode(Failed(error.code, error.detail))))
             self.close()
 
     def close(self) -> None:
-        """Write what is to be written, and end."""
+        """Write what waits, and end the connection."""
         if self.open and self._transport is not None:
             self._flush()
             self.open = False
@@ -135,13 +135,13 @@ class Connection(asyncio.Protocol):
             self._loop.call_later(1.0, self._transport.abort)
 
     def abort(self) -> None:
-        """End at once."""
+        """End the connection at once."""
         if self._transport is not None:
             self.open = False
             self._transport.abort()
 
     def hold(self) -> None:
-        """Read nothing more until released as often as held."""
+        """Read nothing more, until `release` has been called as often as `hold`."""
         self._holds += 1
         if self._holds == 1 and self._transport is not None:
             self._transport.pause_reading()
@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
                 self.on_message(self, decode(body, self.conversation))
         except WireError as error:
             self.fail(error)
-        except Exception as error:  # ours to mend; only this connection suffers
+        except Exception as error:  # a bug of ours; only this connection ends
             journal("bug", peer=self.peer, trace=format_exception(error))
             self.fail(WireError("bug"))
 
@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
             self._transport.write(data)
 
     def _beat(self) -> None:
-        """Say that we are here, and look whether the other end is."""
+        """Send a sign of life if due, and fail if the other end gives none."""
         now = self._loop.time()
         if not self._holds and now - self._heard_at > SILENCE_S:
             self.fail(WireError("silent"))

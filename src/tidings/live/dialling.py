@@ -1,9 +1,9 @@
-"""Connections to neighbours that this router is told to make: made, and made again when they break.
+"""Makes the connections to the configured neighbours, and makes them again when they break.
 
-A router greets a neighbour by what it holds of it, so that a link can go on where it broke. It does
-not know who listens at an address until it has been told: if it then turns out to be a neighbour of
-whom it holds something, it greets it once more, with that. Nothing is dialled while the link has a
-connection, whichever end has made it.
+A greeting says which numbers of the neighbour this router holds, so that a link can go on where it
+broke. But a router does not know who listens at an address until the neighbour has answered. If it
+turns out to be a neighbour whose numbers this router holds, the router connects and greets once
+more, with these numbers. It does not dial while the link has a connection, whichever end made it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tidings.wire.errors import WireError
 if TYPE_CHECKING:
     from tidings.live.router import Router
 
-GREETING_S: Final = 5.0  # within which a connection must say who it is
-REDIAL_S: Final = (0.05, 1.0)  # between attempts, from and to
+GREETING_S: Final = 5.0  # within which the greeting must arrive
+REDIAL_S: Final = (0.05, 1.0)  # between attempts: doubles from the first to the second
 
 
 async def keep_link(router: Router, dial: Dial) -> None:
-    """Keep a connection to a neighbour, for ever."""
+    """Connect to a neighbour, again and again, for ever."""
     tls: ssl.SSLContext | None = client_tls(router.settings.authority) if dial.tls else None
     loop = asyncio.get_running_loop()
     delay = REDIAL_S[0]
@@ -60,7 +60,7 @@ class Call:
         self.ended: asyncio.Future[None] = loop.create_future()
         self._router = router
         self._dial = dial
-        self._neighbour = neighbour  # who is expected, if that is known
+        self._neighbour = neighbour  # the expected name, or empty if it is not known
 
     def connection(self) -> Connection:
         """The connection, for the event loop."""
@@ -77,7 +77,7 @@ class Call:
 
     def _greeted(self, connection: Connection, message: Any) -> None:
         if type(message) is m.Failed:
-            if message.code == "linked":  # the detail is who says so
+            if message.code == "linked":  # the detail is the neighbour's name
                 self._tell(message.detail)
                 connection.close()
                 return
@@ -103,6 +103,6 @@ class Call:
         self._router.ended(connection, error)
         if not self.joined.done():
             self.joined.set_exception(error or ConnectionError("the connection was closed"))
-            self.joined.exception()  # seen, should nobody wait any more
+            self.joined.exception()  # retrieved, so that asyncio does not complain
         if not self.ended.done():
             self.ended.set_result(None)

@@ -1,14 +1,15 @@
-"""The subscriptions of a router's own clients, and what of them the network is told.
+"""Holds the subscriptions of a router's own clients, and announces them to the network.
 
-Every subscription is in one table, which decides exactly what a client gets. The protocol is told
-*announcements*: the same predicates, each text once, while there are few. Beyond the bound a new
-predicate is told as a coarser one, first by how the text begins that it needs, then by which
-attribute, so that a router with very many clients asks its neighbours for more than it wants rather
-than for a text of megabytes; the table still decides what is delivered. A subscription is
-established when its announcement is.
+One table holds every subscription and decides exactly what a client gets. To the protocol the edge
+gives *announcements*: the same predicates, each text once, up to `MAX_ANNOUNCEMENTS`. Beyond that
+it announces a coarser predicate, which tests only how a string begins; beyond that, one that tests
+only that an attribute is present; beyond that, `true`. So a router with very many clients receives
+more events than it needs, but does not send its neighbours a text of megabytes. The table still
+decides what is delivered. A subscription is established when its announcement is.
 
-A subscription whose predicate is replaced keeps its old announcement until the new one is
-established: what matches both is attracted by one of them at every moment, and matched once.
+When a client replaces a predicate, the edge keeps the old announcement until the new one is
+established. At every moment one of the two attracts the events that match both predicates, and the
+table matches each event once.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from tidings.matching.contract import Id, Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.planes.interests import compile_with
 
-MAX_ANNOUNCEMENTS: Final = 512  # told to the network at each level of coarseness
-PREFIX: Final = 2  # characters by which texts are told apart when there are many
-FEW: Final = 24  # predicates that are asked one by one
-GROWN: Final = 300  # that are added to warm up, for which what is fresh has to grow
+MAX_ANNOUNCEMENTS: Final = 512  # at each level of coarseness
+PREFIX: Final = 2  # characters of a string that a coarse predicate tests
+FEW: Final = 24  # predicates that are evaluated one by one; more are compiled
+GROWN: Final = 300  # predicates added to warm up, enough that the recent index must grow
 EVERYTHING: Final = "true"
 
 
 class Growing:
-    """A matcher that asks one by one while there are few, and compiles when there are many.
+    """A matcher that evaluates few predicates one by one, and compiles many into a table.
 
-    Compiling needs packages that take seconds to load, so whoever runs a router loads them beside
-    its work, with `prepare`, and until then all are asked one by one.
+    Compiling needs packages that take seconds to load. A router loads them in a thread, with
+    `prepare`, and evaluates all predicates one by one until they are loaded.
     """
 
     table_of: Callable[[], Matcher] | None = None
@@ -47,7 +48,7 @@ class Growing:
 
     @classmethod
     def prepare(cls) -> None:
-        """Load what compiling needs, and warm it up; this takes a while, and may be in a thread."""
+        """Load and warm up the compiler; this takes a while, and may run in a thread."""
         from tidings.matching.table import Table
 
         table = Table({n: f"a = {n} and b > {n} or c prefix 'x{n}'" for n in range(FEW)})
@@ -67,7 +68,7 @@ class Growing:
             self.grow()
 
     def grow(self) -> None:
-        """Compile, if there are many and what it needs is loaded."""
+        """Compile, if there are many predicates and the compiler is loaded."""
         if self._compiled or len(self._predicates) <= FEW or Growing.table_of is None:
             return
         self._compiled = True
@@ -81,7 +82,7 @@ class Growing:
         self._matcher.remove(id)
 
     def match(self, event: Any) -> Any:
-        """The ids of those that the event satisfies."""
+        """The ids of the predicates that the event matches."""
         return self._matcher.match(event)
 
     def __len__(self) -> int:
@@ -89,7 +90,7 @@ class Growing:
 
 
 class Announcement:
-    """A predicate that the network is told, and the subscriptions that rely on it."""
+    """A predicate announced to the network, and the subscriptions that rely on it."""
 
     __slots__ = ("established", "id", "level", "subscriptions", "text")
 
@@ -104,7 +105,7 @@ class Announcement:
 class Edge:
     """Subscriptions by number, and announcements by text.
 
-    `tell` takes an announcement's id and its predicate, or None when nobody needs it any more.
+    The edge calls `tell` with an announcement's id and its predicate, or with None to withdraw it.
     """
 
     def __init__(self, tell: Callable[[str, str | None], None], table: Growing) -> None:
@@ -113,8 +114,8 @@ class Edge:
         self._tell = tell
         self._announcements: dict[str, Announcement] = {}
         self._by_id: dict[str, Announcement] = {}
-        self._announcement_of: dict[int, list[Announcement]] = {}  # the last is the present one
-        self._told = 0
+        self._announcement_of: dict[int, list[Announcement]] = {}  # the last is the current one
+        self._announced = 0  # so far; gives ids
         self._levels = [0, 0, 0, 0]  # announcements at each level of coarseness
 
     def __len__(self) -> int:
@@ -122,11 +123,11 @@ class Edge:
 
     @property
     def announcements(self) -> int:
-        """How many predicates the network has been told."""
+        """How many predicates are announced to the network."""
         return len(self._announcements)
 
     def put(self, number: int, predicate: Predicate) -> bool:
-        """Hold a subscription, or give it another predicate; whether it is established at once."""
+        """Add a subscription or replace its predicate; return whether it is established already."""
         if number in self.predicates:
             self.table.remove(number)
         self.predicates[number] = predicate
@@ -138,22 +139,22 @@ class Edge:
             return announcement.established
         new = announcement is None
         if announcement is None:
-            self._told += 1
+            self._announced += 1
             self._levels[level] += 1
-            announcement = Announcement(f"w{self._told}", text, level)
+            announcement = Announcement(f"a{self._announced}", text, level)
             self._announcements[text] = self._by_id[announcement.id] = announcement
         announcement.subscriptions[number] = None
         if announcement in held:
             held.remove(announcement)
         held.append(announcement)
         if new:
-            self._tell(announcement.id, text)  # it may be established before this returns
+            self._tell(announcement.id, text)  # may establish it before this returns
         if announcement.established:
-            self._settle(number)
+            self._release_older(number)
         return announcement.established
 
     def remove(self, number: int) -> None:
-        """Hold a subscription no more."""
+        """Remove a subscription."""
         if self.predicates.pop(number, None) is None:
             return
         self.table.remove(number)
@@ -161,7 +162,7 @@ class Edge:
             self._release(announcement, number)
 
     def established(self, ids: Iterable[str]) -> list[int]:
-        """Announcements have been established; the subscriptions that are so by it."""
+        """Mark announcements as established; return the subscriptions that now are."""
         found: list[int] = []
         for id in ids:
             announcement = self._by_id.get(id)
@@ -171,20 +172,20 @@ class Edge:
             for number in list(announcement.subscriptions):
                 if self._announcement_of[number][-1] is announcement:
                     found.append(number)
-                    self._settle(number)
+                    self._release_older(number)
         return found
 
     def is_established(self, number: int) -> bool:
-        """Whether everyone in reach knows what a subscription wants."""
+        """Whether every router in reach knows a subscription's announcement."""
         return self._announcement_of[number][-1].established
 
     def match(self, event: dict[str, Any]) -> list[int]:
-        """The subscriptions that an event is for."""
+        """The numbers of the subscriptions that an event matches."""
         found: list[int] = self.table.match(event)
         return found
 
     def _phrase(self, predicate: Predicate) -> tuple[int, str]:
-        """In which words the network is told of a predicate, and how coarse they are."""
+        """How coarsely to announce a predicate, and the text of the announcement."""
         text = str(predicate)
         for level in range(3):
             if level:
@@ -193,8 +194,8 @@ class Edge:
                 return level, text
         return 3, EVERYTHING
 
-    def _settle(self, number: int) -> None:
-        """The present announcement of a subscription is established: it needs no older one."""
+    def _release_older(self, number: int) -> None:
+        """The current announcement of a subscription is established: release the older ones."""
         held = self._announcement_of[number]
         for announcement in held[:-1]:
             self._release(announcement, number)
@@ -209,7 +210,7 @@ class Edge:
 
 
 def coarse(predicate: Predicate, exactly: bool) -> str:
-    """A predicate that every event satisfies which satisfies this one, and of which few differ.
+    """A coarser predicate that covers this one, so that many predicates share few announcements.
 
     >>> from tidings.language.predicate import parse
     >>> one = parse("class = 'alert' and severity > 2 or severity > 7")
@@ -237,6 +238,6 @@ def coarse(predicate: Predicate, exactly: bool) -> str:
 
 
 def _telling(constraint: Constraint) -> tuple[bool, str]:
-    """Sorts equalities with a text first, by attribute: they tell events apart best."""
+    """A sort key: equalities with a string first, then by attribute, as they select best."""
     equality = constraint.operator == "=" and constraint.type == "string" and constraint.operand
     return not equality, constraint.name

@@ -1,7 +1,7 @@
-"""What a router shows over HTTP: `/metrics` for Prometheus, `/status` and `/health` as JSON.
+"""Serves `/metrics` for Prometheus, and `/status` and `/health` as JSON, over HTTP.
 
-It only reads, and listens only on this machine. Metrics are computed when they are asked for, from
-what the router counts anyway.
+The pages only read, and only on this machine. Each request computes the metrics from the router's
+own counters.
 """
 
 from __future__ import annotations
@@ -27,21 +27,29 @@ if TYPE_CHECKING:
 
 COUNTERS = {
     "published": "Events that clients published here.",
-    "refused": "Events that were not taken.",
+    "refused": "Events that the router refused.",
     "delivered": "Deliveries to clients.",
-    "late": "Events overtaken while routes changed, and not delivered.",
-    "dropped_packets": "Packets that went no further.",
-    "malformed": "Connections ended for what came over them.",
-    "sessions": "Sessions begun.",
-    "sessions_resumed": "Sessions that a client came back to.",
+    "late": "Events dropped because a later one overtook them while routes changed.",
+    "dropped_packets": "Packets that the protocol dropped.",
+    "malformed": "Connections ended because of malformed input.",
+    "sessions": "Sessions opened.",
+    "sessions_resumed": "Sessions that a client resumed.",
     "links_lost": "Links that went down.",
 }
 LINK_COUNTERS = {
-    "events_in": "Events that came over a link.",
-    "events_out": "Events that went over a link.",
-    "bytes_in": "Bytes that came over a link.",
-    "bytes_out": "Bytes that went over a link.",
-    "resent": "Packets sent again after a break.",
+    "events_in": "Events received over a link.",
+    "events_out": "Events sent over a link.",
+    "bytes_in": "Bytes received over a link.",
+    "bytes_out": "Bytes sent over a link.",
+    "resent": "Packets sent again after a connection broke.",
+}
+GAUGES = {
+    "sessions": "Sessions that are open.",
+    "connected": "Clients that are connected.",
+    "subscriptions": "Subscriptions of clients here.",
+    "announcements": "Predicates announced to the network.",
+    "waiting": "Deliveries that clients have not taken yet.",
+    "dropped": "Deliveries dropped in open sessions, by policy drop.",
 }
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
@@ -53,19 +61,12 @@ class RouterCollector(Collector):
         self._router = router
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of now."""
+        """The current metrics."""
         status = self._router.status()
         for name, help in COUNTERS.items():
             yield CounterMetricFamily(f"tidings_{name}", help, value=status["counts"][name])
-        for name in (
-            "sessions",
-            "connected",
-            "subscriptions",
-            "announcements",
-            "waiting",
-            "dropped",
-        ):
-            yield GaugeMetricFamily(f"tidings_{name}_now", f"{name} now.", value=status[name])
+        for name, help in GAUGES.items():
+            yield GaugeMetricFamily(f"tidings_{name}_now", help, value=status[name])
         yield GaugeMetricFamily(
             "tidings_settled", "Whether routes are up to date.", status["settled"]
         )
@@ -103,7 +104,7 @@ def _json(content: dict[str, Any]) -> Response:
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to whoever runs the router."""
+    """A server that leaves signals to the process that runs the router."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -111,7 +112,7 @@ class _Server(uvicorn.Server):
 
 
 class Gateway:
-    """The pages of a router, served in its event loop; raises `OSError` where it cannot listen."""
+    """The pages of a router, served in its event loop; raises `OSError` if it cannot listen."""
 
     def __init__(self, router: Router, host: str, port: int) -> None:
         self._socket = socket.create_server((host, port))
@@ -129,7 +130,7 @@ class Gateway:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port that it listens on."""
         port: int = self._socket.getsockname()[1]
         return port
 

@@ -1,7 +1,7 @@
-"""Structured logs: one JSON object a line, through `logging`.
+"""Writes structured logs, one JSON object a line, through `logging`.
 
-`journal("link lost", node="a", neighbour="b")` is a line with these fields. Nothing that a client
-says in confidence, a token or an event, is ever among them.
+`journal("link lost", node="a", neighbour="b")` writes a line with these fields. No field ever holds
+a token or an event.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ _logger = logging.getLogger("tidings.live")
 
 
 def journal(what: str, **fields: Any) -> None:
-    """Note that something has happened."""
+    """Log that something has happened."""
     if _logger.isEnabledFor(logging.INFO):
         _logger.info(what, extra={"fields": fields})
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON."""
+    """Formats a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """The record as a line of JSON."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"time": when, "level": record.levelname.lower(), "what": record.getMessage()}
         return json.dumps(line | getattr(record, "fields", {}), ensure_ascii=True, default=str)

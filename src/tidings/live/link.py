@@ -1,14 +1,14 @@
-"""A link to a neighbour: packets numbered, kept until acknowledged, sent again after a break.
+"""A link to a neighbour: numbers packets, and resends unacknowledged ones after a break.
 
-A link outlives its connections. Packets are numbered from the moment both ends know each other's
-life; each end keeps what the other has not acknowledged. When a connection breaks and another is
-made within the grace, both say up to which number they have heard, the rest is sent again, and the
-protocol has noticed nothing. If it takes longer, or the other end has lost its memory, the link is
-down: what was kept is given up, and the protocol finds other ways.
+A link outlives its connections. It numbers packets from the moment both ends know each other's life
+(incarnation), and each end keeps what the other has not acknowledged. If a connection breaks and a
+new one is made within the grace period, both ends say which number they received last and send the
+rest again; the protocol notices nothing. If it takes longer, or the other end has lost its memory,
+the link is down: it discards what it kept, and the protocol finds other routes.
 
-Events are acknowledged when they have been worked on. While the router cannot hand on what it has,
-they wait here, and the sender, which lets only so many be open, waits too; packets of control are
-never held up.
+A link acknowledges an event when the router has processed it. While the router cannot pass events
+on, they wait here, and the sender waits too, because it allows only `WINDOW` unacknowledged events.
+Control packets are never held up.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tidings.wire.messages import (
     encode,
 )
 
-WINDOW: Final = 4_096  # events sent and not acknowledged, from which on sources are held back
-MAX_KEPT_BYTES: Final = 256 * 1024 * 1024  # of packets not acknowledged; then the link is given up
+WINDOW: Final = 4_096  # unacknowledged events; beyond that the router holds back their sources
+MAX_KEPT_BYTES: Final = 256 * 1024 * 1024  # of unacknowledged packets; beyond that the link fails
 BATCH: Final = 512  # packets in a frame
 BATCH_BYTES: Final = 512 * 1024  # in a frame that holds several packets
 
@@ -54,7 +54,7 @@ _last: tuple[Packet | None, bytes] = (None, b"")
 
 
 def encoded(packet: Packet) -> bytes:
-    """A packet as MessagePack; of several links that send the same one, only the first encodes."""
+    """A packet as MessagePack; encoded once if several links in a row send the same packet."""
     global _last
     if _last[0] is not packet:
         _last = packet, encode(packet)
@@ -62,7 +62,7 @@ def encoded(packet: Packet) -> bytes:
 
 
 class Gate:
-    """Something that can be full, and those who wait until it is not."""
+    """A queue that can be full, and the senders that wait until it has room."""
 
     __slots__ = ("_waiting", "full")
 
@@ -71,11 +71,11 @@ class Gate:
         self._waiting: list[Callable[[], None]] = []
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Call this when there is room again."""
+        """Call `go_on` when there is room again."""
         self._waiting.append(go_on)
 
     def clear(self) -> None:
-        """There is room."""
+        """There is room again: let everyone who waits go on."""
         self.full = False
         waiting, self._waiting = self._waiting, []
         for go_on in waiting:
@@ -83,7 +83,7 @@ class Gate:
 
 
 class Link:
-    """One neighbour, whether it can be reached at the moment or not."""
+    """The link to one neighbour, connected or not."""
 
     def __init__(
         self,
@@ -93,11 +93,11 @@ class Link:
         on_found: Callable[[Link, Found], None],
     ) -> None:
         self.neighbour = neighbour
-        self.life = 0  # of the neighbour's, of which numbers are held; 0: none
+        self.life = 0  # the neighbour's life whose numbers this link holds; 0: none
         self.cost = 1
-        self.up = False  # whether the protocol knows it as a link
-        self.leaving = False  # the neighbour has said that it stops
-        self.dialled = False  # whether the connection was made from here
+        self.up = False  # whether the protocol counts it as a link
+        self.leaving = False  # whether the neighbour has said that it stops
+        self.dialled = False  # whether this end made the connection
         self.connection: Connection | None = None
         self.gate = Gate()
         self.events_in = self.events_out = self.control_in = self.control_out = 0
@@ -106,25 +106,25 @@ class Link:
         self._on_packet = on_packet
         self._on_probe = on_probe
         self._on_found = on_found
-        self._until_taken: deque[tuple[int, Pending]] = deque()  # by number, who is to be told
+        self._until_taken: deque[tuple[int, Pending]] = deque()  # number, who waits for `Taken`
         self._until_confirmed: dict[int, Pending] = {}
         self.reset(0)
 
-    # The life of a link
+    # Begin, attach, detach
 
     def reset(self, life: int) -> None:
-        """Begin anew with this life of the neighbour's: nothing that was kept counts any more."""
+        """Start again with this life of the neighbour, and discard everything that was kept."""
         followed = [pending for _, pending in self._until_taken]
         followed += self._until_confirmed.values()
         self.life = life
         self._number = 0
         self._kept: deque[Sent] = deque()
         self._kept_bytes = 0
-        self._unsent = 0  # the last so many of those kept
+        self._unsent = 0  # how many of those kept, from the end, are not sent yet
         self._open_events = 0
-        self._heard = 0  # the newest that has come
-        self._worked = 0  # the newest acknowledged
-        self._said = 0
+        self._heard = 0  # the newest number received
+        self._worked = 0  # the newest number processed
+        self._said = 0  # the newest number acknowledged
         self._inbox: deque[tuple[int, Packet, bool]] = deque()
         self._blocked = False
         self._until_taken.clear()
@@ -135,29 +135,29 @@ class Link:
             pending.end(False)
 
     def greeting(self, version: int, node: str, life: int, token: str, cost: int) -> Join:
-        """What to say to the neighbour first."""
+        """The first message to the neighbour."""
         return Join(version, node, life, token, cost, self.life, self._heard)
 
     def resumes(self, join: Join, life: int) -> bool:
-        """Whether both ends hold the numbers of each other's present life."""
+        """Whether each end holds the numbers of the other's present life."""
         return self.life != 0 and self.life == join.life and join.known == life
 
     def attach(self, connection: Connection, heard: int, again: bool) -> None:
-        """There is a connection; with `again`, the other end goes on after the number heard."""
+        """Use this connection; with `again`, go on after the number that the other end received."""
         self.connection = connection
         self.leaving = False
         connection.gather = self._gather
         if again:
             self._taken(heard)
             self.resent += len(self._kept)
-            # Whether what it has heard was delivered may have been said into the broken connection.
+            # Confirmations of what it received may have been lost with the old connection.
             for number in [n for n in self._until_confirmed if n <= heard]:
                 self._until_confirmed.pop(number).end(False)
         self._unsent = len(self._kept)
         connection.schedule()
 
     def detach(self) -> None:
-        """The connection is gone; the link waits for another."""
+        """The connection has ended; the link waits for another."""
         if self.connection is not None:
             self._bytes_before[0] += self.connection.bytes_in
             self._bytes_before[1] += self.connection.bytes_out
@@ -167,7 +167,7 @@ class Link:
     # Packets out
 
     def send(self, packet: Packet, until_taken: Pending | None, until_done: Pending | None) -> None:
-        """Send a packet; those who follow it are told when the neighbour has it, or all below."""
+        """Send a packet; report when the neighbour has it, or when everyone downstream has."""
         self._number += 1
         event = type(packet) is Publication
         data = encoded(packet)
@@ -193,14 +193,14 @@ class Link:
             self.connection.schedule()
 
     def confirm(self, number: int, well: bool, life: int) -> None:
-        """What came with this number has been delivered to everyone below, or it is not known."""
+        """Report whether the event with this number has been delivered to everyone downstream."""
         if life == self.life:
             self._confirmations[0 if well else 1].append(number)
             if self.connection is not None:
                 self.connection.schedule()
 
     def _gather(self) -> None:
-        """Everything that is to be sent, into the connection; asked just before it writes."""
+        """Send everything that waits; the connection calls this just before it writes."""
         connection = self.connection
         if connection is None:
             return
@@ -229,7 +229,7 @@ class Link:
     # Messages in
 
     def take(self, connection: Connection, message: Any) -> None:
-        """A message of the neighbour's."""
+        """Handle a message of the neighbour."""
         kind = type(message)
         if kind is Carry:
             confirm = set(message.confirm)
@@ -256,7 +256,7 @@ class Link:
 
     def _carried(self, number: int, packet: Packet, confirm: bool) -> None:
         if number <= self._heard:
-            return  # sent again, and heard before
+            return  # sent again, and received before
         if number != self._heard + 1:
             raise WireError("out-of-turn", f"number {number} after {self._heard}")
         self._heard = number
@@ -272,7 +272,7 @@ class Link:
                 self._worked = self._heard
 
     def _work(self) -> None:
-        """Work on the events that have come, until one finds no room to go on."""
+        """Process the events that have arrived, until one finds no room."""
         self._blocked = False
         life = self.life
         while self._inbox:
@@ -282,7 +282,7 @@ class Link:
             if pending is not None:
                 pending.end()
             if life != self.life:
-                return  # it was reset meanwhile
+                return  # the link was reset meanwhile
             self._worked = self._inbox[0][0] - 1 if self._inbox else self._heard
             if gate is not None:
                 self._blocked = True
@@ -300,7 +300,7 @@ class Link:
         return Pending(lambda well: self.confirm(number, well, life))
 
     def _taken(self, number: int) -> None:
-        """The other end has packets up to a number."""
+        """The other end has acknowledged packets up to a number."""
         if number > self._number:
             raise WireError("out-of-turn", f"{number} acknowledged, {self._number} sent")
         kept = self._kept
@@ -316,20 +316,20 @@ class Link:
         if self.gate.full and self._open_events < WINDOW // 2:
             self.gate.clear()
 
-    # What it shows
+    # Figures for people
 
     @property
     def bytes_in(self) -> int:
-        """Bytes that have come over it."""
+        """The bytes received over all its connections."""
         return self._bytes_before[0] + (self.connection.bytes_in if self.connection else 0)
 
     @property
     def bytes_out(self) -> int:
-        """Bytes that have gone over it."""
+        """The bytes sent over all its connections."""
         return self._bytes_before[1] + (self.connection.bytes_out if self.connection else 0)
 
     def status(self) -> dict[str, Any]:
-        """The link for people."""
+        """The state and the counters of the link, as JSON."""
         return {
             "up": self.up,
             "connected": self.connection is not None,

@@ -1,9 +1,9 @@
-"""Queries about the network: they go from router to router, and the answers come back together.
+"""Queries about the network: they travel from router to router and collect the answers.
 
-`trace` goes where an event would go and tells at each router which links it takes, which are
-pruned and why, and which subscriptions it would be for; nothing is delivered. `why` goes to the
-router that holds a subscription, along the way that an event would have to take, pruned or not.
-`status` goes everywhere. A router that does not answer in time is left out.
+`trace` follows the route of an event. Each router on it tells which links the event takes, which
+links are pruned and why, and which subscriptions it matches; nothing is delivered. `why` travels to
+the router that holds a subscription, on the route that an event would take if nothing were pruned.
+`status` goes to every router. The answer marks a router that does not answer in time as silent.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ if TYPE_CHECKING:
     from tidings.live.router import Router
     from tidings.live.session import Session
 
-PATIENCE_S: Final = 3.0  # for which an answer is waited for, less at each further hop
+PATIENCE_S: Final = 3.0  # to wait for answers; less by STEP_S at each further hop
 STEP_S: Final = 0.2
-MAX_OPEN: Final = 1_000  # queries at a time
+MAX_OPEN: Final = 1_000  # open queries at a router
 MAX_SHOWN: Final = 100  # subscriptions of one router in an answer
 MOST_HOPS: Final = 12
 
 
 class Explains(Protocol):
-    """A protocol that can tell where an event would go."""
+    """A protocol that can explain where an event would go."""
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-        """For each link whether an event of this source would take it from here, and why."""
+        """For each link of this node: whether an event from `source` would take it, and why."""
 
 
 class Query:
-    """A query under way: who asked, who is still to answer, what was found."""
+    """An open query: who asked, which neighbours have not answered, and the findings so far."""
 
     __slots__ = ("asked_by", "findings", "request", "timer", "waiting")
 
     def __init__(self, asked_by: Session | Link, request: int, findings: list[Any]) -> None:
         self.asked_by = asked_by
-        self.request = request  # of the client's; links have none
+        self.request = request  # the client's number of it; 0 from a link
         self.findings = findings
         self.waiting: set[str] = set()
         self.timer: asyncio.TimerHandle | None = None
 
 
 class Probes:
-    """The queries at one router."""
+    """The open queries of one router."""
 
     def __init__(self, router: Router) -> None:
         self._router = router
@@ -113,7 +113,7 @@ class Probes:
             asked_by.connection.send(m.Found(id, query.findings))
 
     def _look(self, probe: m.Probe, came_from: str | None) -> tuple[dict[str, Any], list[str]]:
-        """What is found here, and the neighbours to ask."""
+        """This router's finding, and the neighbours to pass the query to."""
         router = self._router
         finding: dict[str, Any] = {"node": router.node, "hops": probe.hops}
         if probe.kind == "status":

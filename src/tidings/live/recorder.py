@@ -1,9 +1,9 @@
-"""A live run, recorded: every cause and the actions it led to, so that it can be played again.
+"""Records every cause and action of a live run, and replays it through the protocol alone.
 
-The file is frames: the first says which node of which protocol, each further one is a time, a
-cause and the actions. `replay` gives the causes to a new node of the same protocol, without any
-socket, and says where the actions differ. If none do, what the live router did was the protocol's
-doing, and every fault found in a recording can be studied in one thread.
+The file consists of frames. The first names the node and the protocol; each further one holds a
+time, a cause and the actions. `replay` gives the causes to a new node of the same protocol, without
+sockets, and reports where the actions differ. If none differ, the protocol alone decided what the
+live router did, and a fault in a recording can be studied in one thread.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidings.wire.messages import encode
 
 
 class Header(msgspec.Struct, frozen=True, array_like=True):
-    """What was recorded."""
+    """The node that was recorded."""
 
     node: str
     life: int
@@ -32,7 +32,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """One cause."""
+    """One cause and its actions."""
 
     now: int
     cause: Cause
@@ -40,7 +40,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Difference(NamedTuple):
-    """Where a replay went another way."""
+    """A cause whose actions in the replay differ from the recorded ones."""
 
     entry: int
     cause: Cause
@@ -56,11 +56,11 @@ class Recorder:
         self._file.write(frame(encode(Header(node, life, protocol, list(timing)))))
 
     def write(self, now: int, cause: Cause, actions: list[Action]) -> None:
-        """A cause has been handled."""
+        """Record a cause and its actions."""
         self._file.write(frame(encode(Entry(now, cause, actions))))
 
     def close(self) -> None:
-        """Write everything out."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Recorder:
@@ -79,7 +79,7 @@ _entry = msgspec.msgpack.Decoder(Entry)
 
 
 def read_recording(path: Path) -> tuple[Header, Iterator[Entry]]:
-    """What was recorded; a last entry that was not written whole is left out."""
+    """Read a recording; an incomplete last entry is left out."""
     frames = Frames(MAX_ROUTER)
     frames.feed(path.read_bytes())
     header = msgspec.msgpack.decode(next(frames), type=Header)
@@ -87,7 +87,7 @@ def read_recording(path: Path) -> tuple[Header, Iterator[Entry]]:
 
 
 def replay(path: Path) -> tuple[int, list[Difference]]:
-    """How many causes were played again, and where the actions differ."""
+    """Replay a recording: how many causes there were, and where the actions differ."""
     header, entries = read_recording(path)
     make = PROTOCOLS[header.protocol].make
     router = make(header.node, header.life, Timing(*header.timing), matcher=Growing)

@@ -1,11 +1,11 @@
-"""A live router: the short loop around a protocol, and who it speaks with.
+"""A live router: the short loop that connects a protocol to sockets, clocks and clients.
 
-Everything that happens becomes a cause; the protocol answers with actions; the actions become
-packets on links and deliveries in sessions. This file knows sockets, clocks and connections, and
-nothing of how routes are found. All of it runs in one thread, so nothing here is locked.
+Everything that happens becomes a cause. The protocol answers with actions, which become packets on
+links and deliveries in sessions. This file knows sockets, clocks and connections, and nothing of
+how routes are found. All of it runs in one thread, so it needs no locks.
 
 Feedback to a publisher travels as an event too, under reserved names that no client can publish or
-receive; every router announces interest in those that are addressed to it.
+receive. Every router announces interest in the feedback addressed to it.
 """
 
 from __future__ import annotations
@@ -53,23 +53,23 @@ from tidings.wire.errors import WireError
 from tidings.wire.frames import MAX_CLIENT, MAX_ROUTER
 
 MAX_CONNECTIONS: Final = 10_000
-MAX_SESSIONS: Final = 20_000  # of clients that are here or may come back
+MAX_SESSIONS: Final = 20_000  # of clients that are connected or may come back
 MAX_UNGREETED: Final = 1_000  # connections that have not said who they are
-REMEMBERED: Final = 65_536  # publications whose publisher is known, for feedback
-FEEDBACK: Final = "feedback"  # the announcement by which feedback comes
+REMEMBERED: Final = 65_536  # publications whose publisher the router remembers, for feedback
+FEEDBACK: Final = "feedback"  # the id of the announcement that attracts feedback
 TO, LIFE, NUMBER = "tidings:to", "tidings:life", "tidings:number"
 
 
 @dataclass
 class Counts:
-    """What has happened, for people."""
+    """Counters for `status` and `/metrics`."""
 
     published: int = 0
     refused: int = 0
     delivered: int = 0
-    late: int = 0  # overtaken while routes changed, and not delivered out of order
+    late: int = 0  # events dropped because a later one overtook them while routes changed
     dropped_packets: int = 0
-    malformed: int = 0  # connections ended for what came over them
+    malformed: int = 0  # connections ended because of malformed input
     sessions: int = 0
     sessions_resumed: int = 0
     links_lost: int = 0
@@ -78,7 +78,7 @@ class Counts:
 class Router:
     """A node on real sockets.
 
-    `async with Router(Settings("a")) as router:` runs one; `router.port` is where it listens.
+    `async with Router(Settings("a")) as router:` runs one, which listens on `router.port`.
     """
 
     def __init__(self, settings: Settings, store: Store | None = None) -> None:
@@ -99,7 +99,7 @@ class Router:
             self.node, self.life, settings.timing, matcher=self._matcher
         )
         self._store: Store = store or Memory()
-        self._held: dict[int, tuple[Session, int]] = {}  # subscriptions: whose, and its id there
+        self._held: dict[int, tuple[Session, int]] = {}  # by number: session, its id
         self._numbers = 0
         self._sessions_made = 0
         self._newest: dict[str, tuple[int, int]] = {}  # by source: life, newest number delivered
@@ -109,7 +109,7 @@ class Router:
         self._wake_at: int | None = None
         self._ungreeted: dict[Connection, asyncio.TimerHandle] = {}
         self._owners: dict[Connection, Session | Link] = {}
-        self._down: dict[str, asyncio.TimerHandle] = {}  # links within their grace
+        self._down: dict[str, asyncio.TimerHandle] = {}  # links within their grace period
         self._tasks: list[asyncio.Task[Any]] = []
         self._preparing: asyncio.Task[None] | None = None
         self._server: asyncio.Server | None = None
@@ -140,7 +140,7 @@ class Router:
         journal("listening", node=self.node, host=settings.host, port=self.port)
 
     async def stop(self) -> None:
-        """Say good-bye and close everything."""
+        """Tell everyone that this router stops, and close everything."""
         self.happen(Leave())
         for task in self._tasks:
             task.cancel()
@@ -167,7 +167,7 @@ class Router:
         await self.stop()
 
     def _prepare(self) -> None:
-        """Load what matching many subscriptions needs, beside the work, once there are many."""
+        """Load the compiler of tables in a thread, if that has not begun yet."""
         if self._preparing is None:
             self._preparing = asyncio.get_running_loop().create_task(self._load())
             self._tasks.append(self._preparing)
@@ -179,14 +179,14 @@ class Router:
             matcher.grow()
 
     def _matcher(self) -> Growing:
-        """A matcher that is compiled once what that needs is loaded."""
+        """A matcher that will be compiled when the compiler is loaded."""
         self._matchers.append(Growing())
         return self._matchers[-1]
 
     # The loop around the protocol
 
     def happen(self, cause: Cause) -> None:
-        """Let the protocol handle a cause, and do what it says."""
+        """Let the protocol handle a cause, and carry out its actions."""
         now = time.monotonic_ns()
         actions = self.protocol.handle(cause, now)
         if self._recorder is not None:
@@ -213,10 +213,10 @@ class Router:
                 reason = action.reason  # type: ignore[union-attr]
                 self.drops[reason] = self.drops.get(reason, 0) + 1
             else:
-                raise TypeError(f"no action: {action!r}")
+                raise TypeError(f"expected an action, found {action!r}")
 
     def _arm(self) -> None:
-        """See to it that the protocol is woken when it wants to be."""
+        """Set the timer to the time at which the protocol wants to be woken."""
         at = self.protocol.timer()
         if at == self._wake_at and self._wake is not None:
             return
@@ -237,7 +237,7 @@ class Router:
     def publish(
         self, session: Session, number: int, event: dict[str, Any], level: int, follow: Any
     ) -> Gate | None:
-        """A client publishes an event; what has no room for it any more, if anything."""
+        """A client publishes an event; return the gate of a full queue on its path, if any."""
         self.counts.published += 1
         self._gate = None
         self._pending = (
@@ -251,7 +251,7 @@ class Router:
             del publishers[next(iter(publishers))]
         cause = Publish(event)
         now = time.monotonic_ns()
-        actions = self.protocol.handle(cause, now)  # as `happen`, without a look at the timer
+        actions = self.protocol.handle(cause, now)  # as `happen`, except for the timer
         if self._recorder is not None:
             self._recorder.write(now, cause, actions)
         if actions:
@@ -260,7 +260,7 @@ class Router:
         return self._gate
 
     def _packet(self, link: Link, packet: Packet, follow: Pending | None) -> Gate | None:
-        """A neighbour has sent a packet of the protocol."""
+        """A neighbour has sent a packet; return the gate of a full queue on its path, if any."""
         if type(packet) is Publication:
             reason = check_event(packet.event, reserved=TO in packet.event)
             if reason is not None:
@@ -319,7 +319,7 @@ class Router:
     def subscribe(
         self, session: Session, id: int, number: int | None, predicate: Predicate
     ) -> tuple[int, bool]:
-        """A client subscribes, or replaces a predicate: the number, and whether it is in force."""
+        """Add a subscription or replace its predicate: its number, whether it is established."""
         if number is None:
             self._numbers += 1
             number = self._numbers
@@ -329,7 +329,7 @@ class Router:
         return number, self.edge.put(number, predicate)
 
     def unsubscribe(self, number: int) -> None:
-        """A client gives up a subscription."""
+        """A client ends a subscription."""
         self.edge.remove(number)
         self._held.pop(number, None)
 
@@ -341,7 +341,7 @@ class Router:
         by_session: dict[Session, list[int]] = {}
         for number in self.edge.established(announcements):
             session, id = self._held[number]
-            if session.subscriptions.get(id) == number:  # else it is only being made
+            if session.subscriptions.get(id) == number:  # else `subscribe` has not returned yet
                 by_session.setdefault(session, []).append(id)
         for session, ids in by_session.items():
             session.say(m.Established(ids, self.epoch))
@@ -400,7 +400,7 @@ class Router:
         )
 
     def _greeted(self, connection: Connection, message: Any) -> None:
-        """The first message on a connection that was made to us."""
+        """The first message on a connection that a client or a neighbour made."""
         timer = self._ungreeted.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -420,7 +420,7 @@ class Router:
             self.join(connection, link, message, dialled=False)
 
     def ended(self, connection: Connection, error: Exception | None) -> None:
-        """A connection is gone; whoever it belonged to waits for another."""
+        """A connection has ended; its session or link waits for another."""
         timer = self._ungreeted.pop(connection, None)
         if timer is not None:
             timer.cancel()
@@ -481,7 +481,7 @@ class Router:
         return session
 
     def end_session(self, session: Session, why: str) -> None:
-        """Forget a client and all that it subscribed to."""
+        """Forget a client and all its subscriptions."""
         if self.sessions.pop(session.key, None) is None:
             return
         session.detach()
@@ -495,7 +495,7 @@ class Router:
     # Links
 
     def link_to(self, neighbour: str) -> Link:
-        """The link to a neighbour, made if there is none."""
+        """The link to a neighbour, made if there is none yet."""
         if neighbour == self.node:
             raise WireError("denied", "a router cannot be its own neighbour")
         found = self.links.get(neighbour)
@@ -505,13 +505,13 @@ class Router:
         return found
 
     def _refuse_second(self, link: Link, join: m.Join) -> None:
-        """Of two connections between the same two routers, keep that which the lesser name made."""
+        """If two routers dial each other at once, keep the connection that the lesser name made."""
         alive = link.connection is not None and link.connection.open
         if alive and link.dialled and self.node < link.neighbour and join.life == link.life:
             raise WireError("linked", self.node)
 
     def join(self, connection: Connection, link: Link, join: m.Join, dialled: bool) -> None:
-        """A connection to a neighbour is there, and both ends have said what they hold."""
+        """Use a new connection to a neighbour, after both ends have said what they hold."""
         former = link.connection
         if former is not None:
             self._owners.pop(former, None)
@@ -538,7 +538,7 @@ class Router:
         )
 
     def _link_down(self, link: Link) -> None:
-        """A link has not come back within its grace."""
+        """A link has not reconnected within its grace period."""
         self._down.pop(link.neighbour, None)
         if link.connection is None:
             self._link_lost(link)
@@ -551,10 +551,10 @@ class Router:
             self.happen(LinkDown(link.neighbour))
             journal("link lost", node=self.node, neighbour=link.neighbour)
 
-    # What it shows
+    # Figures for people and programs
 
     def status(self) -> dict[str, Any]:
-        """The router for people and programs."""
+        """The state and the counters of the router, as JSON."""
         state = self.protocol.snapshot()
         return {
             "node": self.node,
@@ -581,7 +581,7 @@ class Router:
         }
 
     def explain(self, number: int, event: dict[str, Any]) -> dict[str, Any] | None:
-        """Whether a subscription would get an event, and why; None if it is not held here."""
+        """Whether a subscription would get an event, and why; None if it is not at this router."""
         predicate = self.edge.predicates.get(number)
         if predicate is None:
             return None
@@ -594,5 +594,5 @@ class Router:
 
 
 def _quoted(text: str) -> str:
-    """A text as the language writes it."""
+    """A string as a literal of the predicate language."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""A router run as a process: its pages, its event loop, and the signals that end it."""
+"""Runs a router as a process: its event loop, its HTTP pages, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 async def serve(settings: Settings, ready: Callable[[Router, int | None], None]) -> None:
-    """Run a router until a signal ends it; `ready` is told it and the port of its pages."""
-    gc.set_threshold(100_000, 20, 20)  # subscriptions are many and stay; looking for cycles is dear
+    """Run a router until a signal ends it; call `ready` with it and the port of its pages."""
+    gc.set_threshold(100_000, 20, 20)  # subscriptions are many and live long, so collect rarely
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,10 +1,11 @@
-"""A client at its router: what it publishes, what it subscribed to, what it has not taken yet.
+"""A client at its router: its publications, its subscriptions, and its pending deliveries.
 
-A session outlives its connections for a while: its client can come back, say up to which delivery
-it has heard, and both go on from there, so that nothing is lost and nothing comes twice. Deliveries
-are sent while the client takes them, so many at most; the rest waits here, within a bound. A client
-that lets it fill up gets what it chose: publishers wait (`block`, for a while; then it is
-disconnected), the oldest are dropped and it is told how many (`drop`), or it is disconnected.
+A session outlives its connections for a while. Its client can come back and say which delivery it
+received last; both go on from there, so nothing is lost and nothing comes twice. The router sends
+at most `window` deliveries ahead of the client; the rest waits here, within a bound. If a client
+lets it fill up, its policy decides. `block`: publishers wait for a while, then the router
+disconnects the client. `drop`: the router drops the oldest deliveries and tells the client how
+many. `disconnect`: the router disconnects the client.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 MAX_QUEUED: Final = 16_384  # deliveries that wait
 MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
 MAX_OPEN_BYTES: Final = 1024 * 1024  # of events sent and not yet taken
-MAX_NOTICES: Final = 400_000  # that the client has not said to have
+MAX_NOTICES: Final = 400_000  # that the client has not acknowledged
 MAX_SUBSCRIPTIONS: Final = 200_000  # of a session
 BLOCK_S: Final = 10.0  # for which publishers wait at most
 BATCH: Final = 256  # deliveries in a frame
@@ -52,7 +53,7 @@ class Session:
         greeting: m.Open,
     ) -> None:
         self.router = router
-        self.key = key  # what the client shows to come back; nobody else is told
+        self.key = key  # the client shows it to resume; a secret
         self.number = number
         self.principal = principal
         self.mailbox = mailbox
@@ -70,17 +71,17 @@ class Session:
         self._sent = 0  # the newest delivery sent
         self._open: deque[tuple[int, int]] = deque()  # number and size of those sent, not taken
         self._open_bytes = 0
-        self._followed: dict[int, Pending] = {}  # deliveries whose taking is reported
+        self._followed: dict[int, Pending] = {}  # deliveries to report when taken
         self._reached: tuple[list[int], list[int]] = ([], [])
-        self._requested = 0  # the newest request that was carried out
-        self._notices: deque[Any] = deque()  # that the client has not said to have
-        self._noticed = 0  # how many it has said to have
+        self._requested = 0  # the newest request carried out
+        self._notices: deque[Any] = deque()  # that the client has not acknowledged
+        self._noticed = 0  # how many it has acknowledged
         self._published_said = mailbox.published
 
     # Connections
 
     def attach(self, connection: Connection, heard: int, noticed: int) -> None:
-        """The client is here, with deliveries up to this number and so many notices."""
+        """The client has connected; it has deliveries up to `heard`, and `noticed` notices."""
         self.connection = connection
         self._take(heard, noticed)
         for notice in self._notices:
@@ -93,13 +94,13 @@ class Session:
         connection.schedule()
 
     def detach(self) -> None:
-        """The client is gone, perhaps to come back."""
+        """The client has disconnected, perhaps to come back."""
         if self.connection is not None:
             self.connection.gather = None
             self.connection = None
 
     def end(self) -> None:
-        """Nothing is kept any more."""
+        """End the session: discard everything that it keeps."""
         for pending in self._followed.values():
             pending.end(False)
         self._followed.clear()
@@ -113,7 +114,7 @@ class Session:
     def deliver(
         self, ids: list[int], publication: Publication, event: bytes, pending: Pending | None
     ) -> None:
-        """Give the client an event, now or when it takes it."""
+        """Deliver an event to the client, now or when it has room."""
         size = len(event)
         mailbox = self.mailbox
         delivery = m.Delivery(
@@ -146,14 +147,14 @@ class Session:
             self._give_up()
 
     def _give_up(self) -> None:
-        """The client is too slow: its session ends, and others go on."""
+        """The client is too slow: end its session, so that others can go on."""
         self.gate_deadline = None
         if self.connection is not None:
             self.connection.fail(WireError("slow"))
         self.router.end_session(self, "slow")
 
     def _gather(self) -> None:
-        """Everything that is to be sent, into the connection; asked just before it writes."""
+        """Send everything that waits; the connection calls this just before it writes."""
         connection = self.connection
         if connection is None:
             return
@@ -178,7 +179,7 @@ class Session:
             first = kept[0].number
             for one in kept:
                 size += one.size
-                # A frame's numbers are without gaps.
+                # The numbers in a frame have no gaps.
                 if items and (size > BATCH_BYTES or one.number != first + len(items)):
                     break
                 items.append(one.delivery)
@@ -188,7 +189,7 @@ class Session:
             connection.send(m.Deliveries(first, items))
 
     def _take(self, number: int, noticed: int) -> None:
-        """The client has deliveries up to this number, and so many notices."""
+        """The client has taken deliveries up to `number` and received `noticed` notices."""
         if number > self.mailbox.newest:
             raise WireError("out-of-turn", f"{number} taken, {self.mailbox.newest} sent")
         if noticed > self._noticed + len(self._notices):
@@ -212,10 +213,10 @@ class Session:
         if self.connection is not None:
             self.connection.schedule()
 
-    # What the client says
+    # Messages of the client
 
     def take(self, connection: Connection, message: Any) -> None:
-        """A message of the client's."""
+        """Handle a message of the client."""
         kind = type(message)
         if kind is m.Publish:
             self._publish(connection, message)
@@ -237,7 +238,10 @@ class Session:
             number = self.subscriptions.pop(message.id, None)
             if number is not None:
                 self.router.unsubscribe(number)
-            self._done(message.request, "" if number is not None else "there is no such id")
+            self._done(
+                message.request,
+                "" if number is not None else "there is no subscription with this id",
+            )
         elif kind is m.Advertise:
             self._advertise(message)
         elif kind is m.Feedback:
@@ -254,7 +258,7 @@ class Session:
         self.say(m.Done(request, error, id))
 
     def say(self, notice: Any) -> None:
-        """Tell the client something, now or when it is back."""
+        """Send the client a notice, now or when it is back."""
         self._notices.append(notice)
         if self.connection is not None:
             self.connection.send(notice)
@@ -266,7 +270,7 @@ class Session:
         large = connection.size > MAX_EVENT_BYTES
         for number, event in enumerate(message.events, message.first):
             if number <= mailbox.published:
-                continue  # sent again, and taken before
+                continue  # sent again, and received before
             if number != mailbox.published + 1:
                 raise WireError("out-of-turn", f"publication {number} after {mailbox.published}")
             mailbox.published = number
@@ -282,7 +286,7 @@ class Session:
             if pending is not None:
                 pending.end()
             if gate is not None:
-                connection.hold()  # released once for each time it is held
+                connection.hold()  # the gate releases it once for each hold
                 gate.wait(connection.release)
         connection.schedule()
 
@@ -292,11 +296,11 @@ class Session:
             return reason
         if large and len(m.encode(event)) > MAX_EVENT_BYTES:
             return f"the event is larger than {MAX_EVENT_BYTES} bytes"
-        # Not told apart, so that a refusal tells nothing of what others may do.
+        # The refusal gives no detail, so that it reveals nothing of what others may do.
         if not self.principal.may_publish(event):
-            return "the event is not one that this token may publish"
+            return "this token may not publish this event"
         if self.advertised is not None and not self.advertised.matches(event):
-            return "the event does not match what was advertised"
+            return "the event does not match the advertised predicate"
         return None
 
     def _follow(self, number: int) -> Pending:
@@ -315,7 +319,9 @@ class Session:
             return
         number = self.subscriptions.get(message.id)
         if number is None and len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
-            self._done(message.request, f"a session holds {MAX_SUBSCRIPTIONS} subscriptions")
+            self._done(
+                message.request, f"a session holds at most {MAX_SUBSCRIPTIONS} subscriptions"
+            )
             return
         number, established = self.router.subscribe(self, message.id, number, predicate)
         self.subscriptions[message.id] = number

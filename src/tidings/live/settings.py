@@ -1,7 +1,7 @@
-"""What a router is told when it starts: from the command line, or from a file in TOML.
+"""The settings of a router, from the command line or from a TOML file.
 
-A mistake in a file stops the router before it listens; nothing is guessed, and a name that is not
-known is an error.
+A mistake in a file stops the router before it listens. Nothing is guessed: an unknown name is an
+error.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from tidings.live.access import ConfigurationError, Principal, is_loopback, read
 from tidings.routing.protocol import MILLISECOND, SECOND, Timing
 from tidings.routing.protocols import PROTOCOLS
 
-# A connection that ends or is silent for too long is noticed by its link, long before hellos would
-# be missed: a busy machine may not get to them for a while, which is no reason for other ways.
+# A link notices a broken or silent connection itself, long before hellos are missing. So `dead` is
+# long: a busy machine that sends its hellos late is no reason to change routes.
 LIVE: Final = Timing(hello=500 * MILLISECOND, dead=30 * SECOND)
-SCHEMES: Final = {"content": "cbcb", "flooding": "flood"}
+# The protocol that implements each scheme.
+PROTOCOL_OF_SCHEME: Final = {"content": "cbcb", "flooding": "flood"}
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Dial:
 
 @dataclass(frozen=True)
 class Settings:
-    """A router's."""
+    """The settings of one router."""
 
     node: str
     host: str = "127.0.0.1"
@@ -48,31 +49,33 @@ class Settings:
     key: Path | None = None
     authority: Path | None = None
     record: Path | None = None
-    grace_s: float = 1.0  # for which a broken link may come back unnoticed
-    linger_s: float = 30.0  # for which a client may come back to its session
+    grace_s: float = 1.0  # within which a broken link may reconnect unnoticed
+    linger_s: float = 30.0  # within which a client may resume its session
     timing: Timing = field(default=LIVE)
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.node) <= 128 or "/" in self.node:
             raise ConfigurationError(f"node: expected a name without a slash, found {self.node!r}")
-        if self.scheme not in SCHEMES:
+        if self.scheme not in PROTOCOL_OF_SCHEME:
             raise ConfigurationError(
-                f"scheme: expected one of {', '.join(SCHEMES)}, found {self.scheme!r}"
+                f"scheme: expected one of {', '.join(PROTOCOL_OF_SCHEME)}, found {self.scheme!r}"
             )
         if not is_loopback(self.host) and not self.principals:
             raise ConfigurationError(
-                f"listen: {self.host} can be reached from elsewhere: expected [[access]] tables "
+                f"listen: other machines can reach {self.host}: expected [[access]] tables "
                 "that say who may do what"
             )
         if self.http_port is not None and not is_loopback(self.http_host):
-            raise ConfigurationError(f"http: expected an address of this machine, {self.http_host}")
+            raise ConfigurationError(
+                f"http: expected an address of this machine, found {self.http_host}"
+            )
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("tls: expected both certificate and key, or neither")
 
     @property
     def protocol(self) -> str:
-        """The row of PROTOCOLS that it runs."""
-        name = SCHEMES[self.scheme]
+        """The name in PROTOCOLS of the protocol that this router runs."""
+        name = PROTOCOL_OF_SCHEME[self.scheme]
         assert name in PROTOCOLS
         return name
 
@@ -90,12 +93,12 @@ def read_address(text: str, where: str) -> tuple[str, int]:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings in a file; `ConfigurationError` says what is wrong with it."""
+    """Read a router's settings from a file; `ConfigurationError` says what is wrong with it."""
     return settings_of(_load(path), str(path), path.parent)
 
 
 def read_network(path: Path) -> list[Settings]:
-    """The routers of a file for `tidings up`: tables `[[node]]`, each as in a router's own file."""
+    """Read a file for `tidings up`: tables `[[node]]`, each like a router's own file."""
     content = _load(path)
     nodes = content.pop("node", None)
     if not isinstance(nodes, list) or not nodes:
@@ -110,7 +113,7 @@ def read_network(path: Path) -> list[Settings]:
         found.append(settings)
     names = [settings.node for settings in found]
     if len(set(names)) < len(names):
-        raise ConfigurationError(f"{path}: two nodes of one name")
+        raise ConfigurationError(f"{path}: two nodes have the same name")
     return found
 
 
@@ -124,7 +127,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 
 def settings_of(content: dict[str, Any], where: str, folder: Path) -> Settings:
-    """The settings of a table."""
+    """Read a router's settings from a TOML table."""
     given: dict[str, Any] = {}
     for key, value in content.items():
         if key == "name":
@@ -174,5 +177,5 @@ def _dial(row: Any, where: str) -> Dial:
         raise ConfigurationError(f"{where}: expected HOST:PORT, or address, cost and tls")
     cost, tls = row.get("cost", 1), row.get("tls", False)
     if type(cost) is not int or not 1 <= cost <= 1_000_000 or not isinstance(tls, bool):
-        raise ConfigurationError(f"{where}: expected cost from 1 to 1,000,000, and tls true, false")
+        raise ConfigurationError(f"{where}: expected cost from 1 to 1,000,000, tls true or false")
     return Dial(*read_address(_text(row["address"], where, "address"), where), cost, tls)

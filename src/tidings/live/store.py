@@ -1,8 +1,8 @@
-"""What a router keeps for its clients: an interface, and the store in memory.
+"""Keeps the deliveries that clients have not taken: the interface, and the store in memory.
 
-A `Mailbox` holds the deliveries of one session that its client has not taken yet, and the number
-of the newest publication taken from it. That is all that a session needs to go on after its
-connection broke; a store on disk would let it go on after the router did. `Memory` loses
+A `Mailbox` holds the deliveries of one session that its client has not taken yet, and the number of
+the newest publication received from it. That is all that a session needs to go on after a broken
+connection; with a store on disk it could go on after a crash of the router. `Memory` loses
 everything when the process ends.
 """
 
@@ -16,7 +16,7 @@ from tidings.wire.messages import Delivery
 
 
 class Kept(NamedTuple):
-    """A delivery that is not taken yet."""
+    """A delivery that the client has not taken yet."""
 
     number: int
     size: int  # bytes of its event
@@ -24,25 +24,25 @@ class Kept(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """The deliveries of one session, numbered from 1 on."""
+    """The deliveries of one session, numbered from 1."""
 
-    published: int  # the newest publication taken from the session
+    published: int  # the newest publication received from the session
 
     def append(self, delivery: Delivery, size: int) -> int:
-        """Keep a delivery; its number."""
+        """Keep a delivery; return its number."""
 
     def after(self, number: int, most: int) -> list[Kept]:
-        """The oldest deliveries above a number, so many at most."""
+        """The oldest deliveries above a number, at most `most` of them."""
 
     def take(self, number: int) -> None:
-        """Deliveries up to this number need not be kept any more."""
+        """Discard the deliveries up to this number."""
 
     def drop_oldest(self, above: int) -> Kept | None:
-        """Take out the oldest delivery above a number; None if there is none."""
+        """Remove and return the oldest delivery above a number; None if there is none."""
 
     @property
     def newest(self) -> int:
-        """The newest number given."""
+        """The number of the newest delivery."""
 
     @property
     def size(self) -> int:
@@ -56,10 +56,10 @@ class Store(Protocol):
     """The mailboxes by session."""
 
     def open(self, session: str) -> Mailbox:
-        """The mailbox of a session, made if there is none."""
+        """The mailbox of a session, made if there is none yet."""
 
     def remove(self, session: str) -> None:
-        """Nothing is to be kept for this session any more."""
+        """Discard the mailbox of a session."""
 
 
 class MemoryMailbox:
@@ -72,25 +72,25 @@ class MemoryMailbox:
         self._size = 0
 
     def append(self, delivery: Delivery, size: int) -> int:
-        """Keep a delivery; its number."""
+        """Keep a delivery; return its number."""
         self._newest += 1
         self._size += size
         self._kept.append(Kept(self._newest, size, delivery))
         return self._newest
 
     def after(self, number: int, most: int) -> list[Kept]:
-        """The oldest deliveries above a number, so many at most."""
+        """The oldest deliveries above a number, at most `most` of them."""
         start = self._first_above(number)
         return list(islice(self._kept, start, start + most))
 
     def take(self, number: int) -> None:
-        """Deliveries up to this number need not be kept any more."""
+        """Discard the deliveries up to this number."""
         kept = self._kept
         while kept and kept[0].number <= number:
             self._size -= kept.popleft().size
 
     def drop_oldest(self, above: int) -> Kept | None:
-        """Take out the oldest delivery above a number; None if there is none."""
+        """Remove and return the oldest delivery above a number; None if there is none."""
         index = self._first_above(above)
         if index == len(self._kept):
             return None
@@ -104,7 +104,7 @@ class MemoryMailbox:
         kept = self._kept
         if not kept or number < kept[0].number:
             return 0
-        # Numbers have gaps only where deliveries were dropped, so this is at most too late.
+        # Only dropped deliveries leave gaps, so the place is right or too late.
         place = min(len(kept), number - kept[0].number + 1)
         while kept[place - 1].number > number:
             place -= 1
@@ -112,7 +112,7 @@ class MemoryMailbox:
 
     @property
     def newest(self) -> int:
-        """The newest number given."""
+        """The number of the newest delivery."""
         return self._newest
 
     @property
@@ -131,9 +131,9 @@ class Memory:
         self._mailboxes: dict[str, MemoryMailbox] = {}
 
     def open(self, session: str) -> MemoryMailbox:
-        """The mailbox of a session, made if there is none."""
+        """The mailbox of a session, made if there is none yet."""
         return self._mailboxes.setdefault(session, MemoryMailbox())
 
     def remove(self, session: str) -> None:
-        """Nothing is to be kept for this session any more."""
+        """Discard the mailbox of a session."""
         self._mailboxes.pop(session, None)

@@ -1,4 +1,4 @@
-"""What a client holds: subscriptions, events that came by them, and the outcome of publications."""
+"""What a client program holds: subscriptions, delivered events, outcomes of publications."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class NetworkError(Exception):
-    """Something that was asked of the network was not done, and why."""
+    """The network did not do what the program asked, and why."""
 
 
 class RefusedError(NetworkError):
-    """A publication or a request that the router does not accept."""
+    """The router refused a publication or a request."""
 
 
 class UnknownOutcomeError(NetworkError):
-    """The router went away before it said what became of a publication; it was not sent again."""
+    """The router left before it acknowledged a publication; the client did not send it again."""
 
 
 class Outcome:
-    """What becomes of some publications: how many are open, and the first error."""
+    """The outcome of one or more publications: how many are open, and the first error."""
 
     __slots__ = ("_future", "error", "waiting")
 
@@ -35,8 +35,8 @@ class Outcome:
         self.error: Exception | None = None
         self._future: asyncio.Future[None] | None = None
 
-    def settle(self, error: Exception | None) -> None:
-        """One of them has been acknowledged, or has failed."""
+    def resolve(self, error: Exception | None) -> None:
+        """One publication has been acknowledged, or has failed."""
         self.waiting -= 1
         if error is not None and self.error is None:
             self.error = error
@@ -53,7 +53,7 @@ class Outcome:
 
 
 class Tiding(dict[str, Any]):
-    """An event that was delivered: a dict, with what is needed to reply to its publisher."""
+    """A delivered event: a dict, with the fields that a reply to its publisher needs."""
 
     __slots__ = ("life", "number", "source")
 
@@ -61,18 +61,18 @@ class Tiding(dict[str, Any]):
         super().__init__(event)
         self.source = source  # the router where it was published
         self.life = life
-        self.number = number  # what a router of one life has published is numbered
+        self.number = number  # of the publication, within its router's life
 
 
 class Subscription:
-    """An async iterator of the events that match, in each publisher's order."""
+    """An async iterator of the matching events, in each publisher's order."""
 
     def __init__(self, client: Client, id: int, predicate: str) -> None:
         self.id = id
         self.predicate = predicate
         self.name = ""  # in the network, for `tidings why`
         self.epoch = 0
-        self.interruptions = 0  # how often deliveries may have been missed, as the session was lost
+        self.interruptions = 0  # how often the session was lost, and events may have been missed
         self._client = client
         self._events: deque[tuple[Tiding, list[Any] | None]] = deque()
         self._arrived: asyncio.Future[None] | None = None
@@ -80,16 +80,16 @@ class Subscription:
         self._over: Exception | bool = False
 
     async def established(self) -> int:
-        """Wait until every router in reach knows of it; the epoch from which it holds."""
+        """Wait until every router in reach knows the subscription; return its epoch."""
         await self._client._while_open(self._established.wait())
         return self.epoch
 
     async def replace(self, predicate: Predicate | str) -> None:
-        """Ask for something else: what matches both predicates is neither missed nor repeated."""
+        """Change the predicate; events that match both are neither missed nor repeated."""
         await self._client.replace(self, predicate)
 
     async def unsubscribe(self) -> None:
-        """Give it up; the iterator ends after what has come."""
+        """End the subscription; the iterator ends after the events that have arrived."""
         await self._client.unsubscribe(self)
 
     def __aiter__(self) -> AsyncIterator[Tiding]:
@@ -113,7 +113,7 @@ class Subscription:
         self._notify()
 
     def _release(self) -> None:
-        """Acknowledge what has come, taken or not, so that it holds up nothing."""
+        """Acknowledge all arrived events, taken or not, so that they hold up nothing."""
         held, self._events = self._events, deque((event, None) for event, _ in self._events)
         for _, share in held:
             if share is not None:

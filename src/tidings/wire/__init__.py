@@ -1,1 +1,1 @@
-"""What nodes and clients say to each other: frames, and the messages in them."""
+"""The wire protocol: what nodes and clients say to each other, as messages in frames."""

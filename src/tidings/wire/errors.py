@@ -1,29 +1,29 @@
-"""The one error that bytes from a stranger can cause."""
+"""`WireError`, the one error that input from a peer can raise, and its codes."""
 
 from __future__ import annotations
 
 from typing import Final
 
 CODES: Final = {
-    "too-long": "a frame is longer than it may be",
-    "empty": "a frame holds nothing",
-    "damaged": "the checksum of a frame is not that of its bytes",
-    "malformed": "a frame holds no message that may come here",
-    "out-of-turn": "a message came when another was due",
-    "version": "the other end speaks another version",
-    "denied": "the token is not known, or does not allow this",
+    "too-long": "a frame is longer than the bound",
+    "empty": "a frame has no body",
+    "damaged": "the checksum of a frame does not match its body",
+    "malformed": "a frame does not hold a message of this conversation",
+    "out-of-turn": "a message arrived when another was due",
+    "version": "the other end speaks another version of the protocol",
+    "denied": "the token is unknown, or does not allow this",
     "full": "there is no room for another connection",
-    "silent": "nothing has come for too long",
-    "linked": "there is a link between the two routers already",
-    "replaced": "another connection has taken the place of this one",
-    "slow": "deliveries were not taken in time",
+    "silent": "nothing has arrived for too long",
+    "linked": "the two routers are linked already",
+    "replaced": "another connection has replaced this one",
+    "slow": "the receiver did not take its deliveries in time",
     "stopping": "the router stops",
-    "bug": "this end failed at what came; its journal tells more",
+    "bug": "the end that reports this has a bug; its journal has the details",
 }
 
 
 class WireError(Exception):
-    """The peer's mistake: a code out of `CODES`, and what was found. The connection ends with it.
+    """A mistake of the peer: a code of `CODES` and a detail. It ends the connection.
 
     >>> str(WireError("too-long", "5000 bytes, the bound is 4096"))
     'too-long: 5000 bytes, the bound is 4096'

@@ -1,9 +1,9 @@
-"""Frames: how messages are told apart on a stream of bytes.
+"""Frames: split a stream of bytes into message bodies, each with a length and a checksum.
 
-A frame is the length of its body (four bytes, the highest first), the CRC-32 of the body (likewise)
-and the body. `Frames` takes bytes as they come, one by one or all at once, and gives the bodies;
-whatever the bytes are, it gives the same bodies and at the same place the same `WireError`. Nothing
-is kept of a frame that is announced as longer than the bound.
+A frame is the length of its body (four bytes, big-endian), the CRC-32 of the body (likewise) and
+the body. `Frames` takes bytes as they arrive, one by one or all at once, and gives the bodies.
+However the bytes are split, it gives the same bodies, and the same `WireError` at the same place.
+It buffers nothing of a frame whose length is over the bound.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from zlib import crc32
 from tidings.wire.errors import WireError
 
 HEADER: Final = 8
-MAX_FIRST: Final = 4 * 1024  # bytes of a frame before the other end is known
+MAX_FIRST: Final = 4 * 1024  # bytes of a frame before the greeting is over
 MAX_CLIENT: Final = 1024 * 1024  # of a frame from or to a client
 MAX_ROUTER: Final = 16 * 1024 * 1024  # of a frame between routers
 
 
 def frame(body: bytes) -> bytes:
-    """A body as it is sent.
+    """The frame of a body.
 
     >>> frame(b"hi").hex(" ")
     '00 00 00 02 d8 93 2a ac 68 69'
@@ -41,13 +41,13 @@ class Frames:
     __slots__ = ("_buffer", "_position", "bound", "error")
 
     def __init__(self, bound: int) -> None:
-        self.bound = bound  # of a body; may be set between two frames
+        self.bound = bound  # of a body, in bytes; may change between two frames
         self.error: WireError | None = None
         self._buffer = b""
         self._position = 0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes; they are looked at when bodies are asked for."""
+        """Add bytes; `__next__` parses them."""
         if self.error is not None:
             return
         rest = self._buffer[self._position :] if self._position else self._buffer
@@ -63,7 +63,7 @@ class Frames:
         return self
 
     def __next__(self) -> bytes:
-        """The next whole body. Raises `WireError`, and again at every further call."""
+        """The next complete body. After one `WireError` every further call raises it again."""
         if self.error is not None:
             raise self.error
         buffer, start = self._buffer, self._position

@@ -1,9 +1,10 @@
-"""Every message, as MessagePack: a short array that begins with a number for its kind.
+"""Every message, as MessagePack: a short array that begins with the number of its kind.
 
-Three conversations: the greeting, by which the two ends come to know each other; a client with its
-router; two routers. Each has its own decoder, so that a message of another is malformed. What is
-numbered is taken in the order of its numbers and acknowledged by the newest, so that after a
-reconnection each end can say from where to go on. `docs/protocol.md` tells the whole of it.
+There are three conversations: the greeting, in which the two ends introduce themselves; a client
+with its router; two routers. Each has its own decoder, so a message of another conversation is
+malformed. Numbered items arrive in the order of their numbers, and the newest number acknowledges
+all before it, so after a reconnection each end can say where to go on. `docs/protocol.md` describes
+it all.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Open(Struct, frozen=True, array_like=True, tag=1):
 
     version: int
     token: Name
-    session: Name  # to go on with, or empty for a new one
-    heard: Number  # the newest delivery that it has
-    noticed: Number  # how many notices of the session it has
-    policy: Name  # what becomes of deliveries that are not taken: one of POLICIES
-    window: Annotated[int, Meta(ge=1, le=65_536)]  # deliveries sent and not yet taken
+    session: Name  # to resume, or empty for a new one
+    heard: Number  # the newest delivery that the client has
+    noticed: Number  # how many notices of the session the client has
+    policy: Name  # for deliveries that the client does not take: one of POLICIES
+    window: Annotated[int, Meta(ge=1, le=65_536)]  # deliveries sent ahead of `Take`
 
 
 class Join(Struct, frozen=True, array_like=True, tag=2):
@@ -49,21 +50,21 @@ class Join(Struct, frozen=True, array_like=True, tag=2):
     life: Number
     token: Name
     cost: Annotated[int, Meta(ge=1, le=1_000_000)]
-    known: Number  # the life of the other's that it holds numbers of, or 0
-    heard: Number  # the newest number that has come from that life
+    known: Number  # the life of the other router whose numbers this one holds, or 0
+    heard: Number  # the newest number received from that life
 
 
 class Opened(Struct, frozen=True, array_like=True, tag=3):
-    """A client is known."""
+    """The router's answer to `Open`."""
 
     node: str
     session: str
     resumed: bool
-    published: Number  # the newest publication that was taken from the session
+    published: Number  # the newest publication received from the session
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=4):
-    """What was wrong; the connection ends."""
+    """What was wrong; it ends the connection."""
 
     code: str
     detail: str
@@ -73,15 +74,15 @@ class Failed(Struct, frozen=True, array_like=True, tag=4):
 
 
 class Publish(Struct, frozen=True, array_like=True, tag=10):
-    """Events, numbered from the first on."""
+    """Events, numbered from `first`."""
 
     first: Number
-    level: Annotated[int, Meta(ge=0, le=2)]  # of which an acknowledgement is wanted
+    level: Annotated[int, Meta(ge=0, le=2)]  # to acknowledge: one of LEVELS
     events: Annotated[list[dict[str, Any]], Meta(max_length=4_096)]
 
 
 class Subscribe(Struct, frozen=True, array_like=True, tag=11):
-    """A subscription, or another predicate for one that is held."""
+    """A new subscription, or another predicate for one that exists."""
 
     request: Number
     id: Number
@@ -89,14 +90,14 @@ class Subscribe(Struct, frozen=True, array_like=True, tag=11):
 
 
 class Unsubscribe(Struct, frozen=True, array_like=True, tag=12):
-    """The subscription is given up."""
+    """The end of a subscription."""
 
     request: Number
     id: Number
 
 
 class Advertise(Struct, frozen=True, array_like=True, tag=13):
-    """What this client is going to publish: nothing else is taken from it."""
+    """What this client publishes; the router refuses any other event."""
 
     request: Number
     predicate: Text
@@ -122,61 +123,61 @@ class Ask(Struct, frozen=True, array_like=True, tag=15):
 
 
 class Take(Struct, frozen=True, gc=False, array_like=True, tag=16):
-    """Deliveries up to this number have been taken, and so many notices have come."""
+    """The program has taken deliveries up to `number`; `noticed` notices have arrived."""
 
     number: Number
     noticed: Number
 
 
 class Ping(Struct, frozen=True, gc=False, array_like=True, tag=17):
-    """Anything at all, so that the other end knows that we are here; from either side."""
+    """A sign of life, from either end."""
 
 
 class Close(Struct, frozen=True, gc=False, array_like=True, tag=18):
-    """The session ends: nothing is kept for it."""
+    """The end of the session; the router keeps nothing of it."""
 
 
-# Router to client. Those that are *notices* are counted by both ends, and after a break sent again
-# from where the count of the client ends.
+# Router to client. Both ends count *notices*; after a break the router sends again those that the
+# client has not counted.
 
 
 class Published(Struct, frozen=True, gc=False, array_like=True, tag=30):
-    """Publications up to this number have been received."""
+    """The router has received publications up to this number."""
 
     number: Number
 
 
 class Reached(Struct, frozen=True, array_like=True, tag=31):
-    """Single publications have reached the level asked for, or it cannot be known any more."""
+    """Publications that have reached the requested level, and those whose outcome is unknown."""
 
     numbers: list[int]
     lost: list[int]
 
 
 class Refused(Struct, frozen=True, array_like=True, tag=32):
-    """A publication is not taken, and why."""
+    """The router refuses a publication, and why."""
 
     number: Number
     reason: str
 
 
 class Done(Struct, frozen=True, array_like=True, tag=33):
-    """A request has been carried out, or why not."""
+    """The router has carried out a request, or why it has not."""
 
     request: Number
-    error: str  # empty if it has
-    id: str  # of a subscription: its name in the network
+    error: str  # empty if it was carried out
+    id: str  # the name in the network, if it was a subscription
 
 
 class Established(Struct, frozen=True, array_like=True, tag=34):
-    """From here on no event that matches is missed, while the network is stable."""
+    """From now on these subscriptions miss no matching event while the network is stable."""
 
     ids: list[int]
     epoch: Number
 
 
 class Delivery(Struct, frozen=True, array_like=True):
-    """An event and the subscriptions that it is for."""
+    """An event and the client's subscriptions that it matches."""
 
     ids: list[int]
     source: str  # the router where it was published
@@ -186,14 +187,14 @@ class Delivery(Struct, frozen=True, array_like=True):
 
 
 class Deliveries(Struct, frozen=True, array_like=True, tag=35):
-    """Deliveries, numbered from the first on."""
+    """Deliveries, numbered from `first`."""
 
     first: Number
     items: list[Delivery]
 
 
 class Dropped(Struct, frozen=True, gc=False, array_like=True, tag=36):
-    """So many deliveries of the session have been dropped by now, for they were not taken."""
+    """How many deliveries of the session the router has dropped so far, by policy `drop`."""
 
     count: Number
 
@@ -206,7 +207,7 @@ class Reply(Struct, frozen=True, array_like=True, tag=37):
 
 
 class Answer(Struct, frozen=True, array_like=True, tag=38):
-    """The answer to a query: what each router found."""
+    """The answer to a query: the findings of each router."""
 
     request: Number
     error: str
@@ -217,28 +218,28 @@ class Answer(Struct, frozen=True, array_like=True, tag=38):
 
 
 class Carry(Struct, frozen=True, array_like=True, tag=50):
-    """Packets of the protocol, numbered from the first on."""
+    """Packets of the protocol, numbered from `first`."""
 
     first: Number
     packets: Annotated[list[Packet], Meta(max_length=4_096)]
-    confirm: list[int]  # those whose delivery is to be confirmed, counted from 0
+    confirm: list[int]  # positions of the packets whose delivery to confirm, from 0
 
 
 class Taken(Struct, frozen=True, gc=False, array_like=True, tag=51):
-    """Packets up to this number have been worked on."""
+    """The router has processed packets up to this number."""
 
     number: Number
 
 
 class Confirmed(Struct, frozen=True, array_like=True, tag=52):
-    """Packets whose events were delivered everywhere below, and those of which it is not known."""
+    """Packets whose events were delivered everywhere downstream, and those of unknown outcome."""
 
     numbers: list[int]
     lost: list[int]
 
 
 class Probe(Struct, frozen=True, array_like=True, tag=53):
-    """A query that goes the way of an event, or to one router, or everywhere."""
+    """A query that follows the route of an event, or goes to one router or to all."""
 
     id: Name
     kind: Name
@@ -249,7 +250,7 @@ class Probe(Struct, frozen=True, array_like=True, tag=53):
 
 
 class Found(Struct, frozen=True, array_like=True, tag=54):
-    """What was found at a router and beyond."""
+    """The findings of a router and of those that it asked."""
 
     id: Name
     findings: Annotated[list[dict[str, Any]], Meta(max_length=4_096)]
@@ -285,7 +286,7 @@ CONVERSATIONS: Final = tuple(_DECODERS)
 
 
 def decode(body: bytes, conversation: str) -> Any:
-    """The message of a frame in a conversation; `WireError` for whatever is none.
+    """Decode the body of a frame in a conversation; `WireError` if it is not a message of it.
 
     >>> decode(encode(Take(7, 0)), "from client")
     Take(number=7, noticed=0)

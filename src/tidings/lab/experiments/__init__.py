@@ -1,1 +1,1 @@
-"""The experiments, one file each; `tidings.lab.catalogue` is the table of them."""
+"""The experiments, one file each; `tidings.lab.catalogue` is their table."""

@@ -1,4 +1,4 @@
-"""Paper U, Fig. 6 and 7 (U8): what joining predicates saves, where predicates are constraints."""
+"""Paper U, Fig. 6 and 7 (U8): what a disjunction saves if predicates are constraints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# How names are distributed, how many there are, and the figure that shows it.
+# How names are distributed, and how many there are; one panel each.
 SCENARIOS: Final = (("zipf", 500), ("zipf", 5_000), ("uniform", 50), ("uniform", 500))
 PREDICATES: Final = {
     "full": (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 3_000, 5_000, 7_000, 10_000),
@@ -38,8 +38,8 @@ PREDICATES: Final = {
     "tiny": (5, 20, 100),
 }
 SETS: Final = {"full": 40, "quick": 20, "tiny": 8}  # of predicates, of each number
-# The paper has terms "selected from a distribution of the 200 most-common". Either all come alike,
-# or the commonest come oftener; the second is measured at some places only, by Zipf's law.
+# The paper has terms "selected from a distribution of the 200 most-common". Either all are equally
+# likely, or common ones are likelier. The second reading, by Zipf's law, is measured at few points.
 ALIKE: Final = "uniform"
 BY_RANK: Final = "zipf"
 BY_RANK_PREDICATES: Final = {
@@ -50,7 +50,7 @@ BY_RANK_PREDICATES: Final = {
 BY_RANK_SETS: Final = {"full": 10, "quick": 5, "tiny": 2}
 PAPER_CROSSING: Final = 7_000
 NEAR: Final = 0.1
-TASK: Final = 10_000  # predicates that one task makes, about
+TASK: Final = 10_000  # predicates of one task, about
 
 SIZES: Final = (0.10, 0.40, 0.30, 0.10, 0.05, 0.05)  # of a filter: 1 to 6 constraints
 STRING_OPERATORS: Final = ("=", "prefix", "suffix", "contains", "!=", "<", ">")
@@ -103,12 +103,12 @@ COLUMNS: Final = {"set": int, "constraints": int, "reduced": int, "alpha": float
 
 
 def filters(source: np.random.Generator, count: int, parameters: Parameters) -> list[Filter]:
-    """So many predicates of one filter each, as section 4.2 draws them."""
+    """Draw `count` predicates of one filter each, by the distributions of section 4.2."""
     names = parameters["names"]
     lengths = source.choice(len(SIZES), count, p=SIZES) + 1
     total = int(lengths.sum())
     drawn = _ranks(source, parameters["law"], names, total)
-    is_string = np.zeros(names, np.bool_)  # half of the names, which ones is drawn
+    is_string = np.zeros(names, np.bool_)  # a random half of the names
     is_string[source.permutation(names)[: names // 2]] = True
     strings = is_string[drawn].tolist()
     string_operators = source.choice(len(STRING_OPERATORS), total, p=STRING_SHARES).tolist()
@@ -215,8 +215,8 @@ def _slowest(rows: Rows, found: Summaries) -> Claim:
         return Claim(
             "4.2",
             statement,
-            f"the median is {lines[last]['median']:.2f} at {last:,} predicates; 7,000 are in the "
-            "full setting",
+            f"the median is {lines[last]['median']:.2f} at {last:,} predicates; only the full "
+            "setting has 7,000",
             None if lines[last]["median"] > 0.5 else False,
         )
     near = ", ".join(
@@ -229,14 +229,14 @@ def _slowest(rows: Rows, found: Summaries) -> Claim:
         statement,
         f"the median crosses 0.5 {where}: {near}",
         bool(below) and crossing >= PAPER_CROSSING * (1 - NEAR),
-        "It depends on how terms are drawn, which the paper leaves open. This is with all terms "
-        "alike. With the commonest drawn oftener, by Zipf's law, the median is "
-        f"{other or 'not measured'}: terms that collide oftener need fewer predicates.",
+        "It depends on how terms are drawn, which the paper leaves open. Here all terms are "
+        "equally likely. If common terms are likelier, by Zipf's law, the median is "
+        f"{other or 'not measured'}: terms that collide more often need fewer predicates.",
     )
 
 
 def _crossing(medians: dict[int, float]) -> float:
-    """Where medians go below 0.5, on a straight line between the numbers measured."""
+    """Where medians fall below 0.5, by linear interpolation between the measured numbers."""
     before, above = 0, 1.0
     for number, median in medians.items():
         if median < 0.5:
@@ -250,7 +250,7 @@ def _order(found: Summaries) -> Claim:
     shared = [number for number in zipf if number in uniform and number >= 50]
     return Claim(
         "4.2",
-        "non-uniform names over the same number of names reduce better",
+        "with the same number of names, non-uniform names reduce better",
         "medians of 500 names, Zipf and uniform: "
         + ", ".join(
             f"{zipf[n]['median']:.2f} and {uniform[n]['median']:.2f} at {n:,}"
@@ -270,8 +270,8 @@ def _spread(found: Summaries) -> Claim:
     return Claim(
         "4.2",
         "alpha is highly variable for a few tens or hundreds of predicates, then stabilizes",
-        f"from the 5th to the 95th percentile at most {widest(few):.2f} for 10 to 500 predicates, "
-        f"{widest(many):.3f} for the most",
+        f"the 5th and the 95th percentile are at most {widest(few):.2f} apart for 10 to 500 "
+        f"predicates, {widest(many):.3f} for the largest number",
         widest(many) < widest(few) / 2 if max(found["zipf", 500]) >= 1_000 else None,
     )
 
@@ -313,16 +313,14 @@ EXPERIMENT: Final = Experiment(
     name="u8-figures6-7",
     parts=("U8",),
     title="Fig. 6 and 7: the disjunction advantage of predicates as constraints",
-    question="How much smaller is a disjunction of real predicates once what is redundant is "
-    "dropped?",
+    question="How much smaller is a disjunction of predicates without redundant constraints and "
+    "filters?",
     paper="Monte Carlo: predicates of one filter of 1 to 6 constraints, 500 and 5,000 names by "
-    "Zipf, "
-    "50 and 500 uniform, string terms from a distribution of the 200 commonest of a news corpus; "
-    "constraints and filters that others imply are dropped.",
-    here="The same distributions and the same reduction, merging left out. The 200 terms are a "
-    "list "
-    "written for this (src/tidings/lab/terms.py), all equally likely. Which half of the names has "
-    "strings is drawn for each set.",
+    "Zipf's law, 50 and 500 uniform, string terms from a distribution of the 200 commonest of a "
+    "news corpus; constraints and filters that others imply are dropped.",
+    here="The same distributions and the same reduction, without merging. The 200 terms are a list "
+    "written for this purpose (src/tidings/lab/terms.py), all equally likely. Each set draws "
+    "which half of the names have strings.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,

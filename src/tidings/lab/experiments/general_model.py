@@ -1,4 +1,4 @@
-"""Paper U, Fig. 5 (U7): what joining predicates saves, whatever predicates are."""
+"""Paper U, Fig. 5 (U7): what a disjunction saves if predicates are sets of messages."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ UNIVERSES: Final = {
     "tiny": (10_000,),
 }
 REPLICATIONS: Final = {"full": 10, "quick": 4, "tiny": 3}
-# A predicate has one of so many messages of the universe; the paper's example has 100.
+# A predicate holds one in 100 or one in 1,000 messages of the universe; the paper's example, 100.
 ONE_OF: Final = (100, 1_000)
 PREDICATES: Final = {
     100: (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500),
     1_000: (1, 2, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100),
 }
 UNIFORM: Final = "uniform"
-ZIPF: Final = "zipf"  # different messages a predicate
-ZIPF_DRAWS: Final = "zipf, repeated"  # draws that may repeat, each counted in the denominator
+ZIPF: Final = "zipf"  # a predicate is a set of different messages
+ZIPF_DRAWS: Final = "zipf, repeated"  # a predicate is draws that may repeat, all counted
 EXPONENT: Final = 1.0
 NEAR: Final = 0.01
 
@@ -89,13 +89,13 @@ def _predicate(
     bounds: NDArray[np.float64],
     size: int,
 ) -> NDArray[Any]:
-    """The messages of one predicate."""
+    """Draw the messages of one predicate."""
     if distribution == UNIFORM:
         return np.asarray(source.choice(weights.size, size, replace=False, shuffle=False))
     if distribution == ZIPF_DRAWS:
         return np.asarray(np.searchsorted(bounds, source.random(size) * bounds[-1], side="right"))
-    # Drawing one by one without replacement is taking those whose clock rings first, where clocks
-    # ring at rates that are the weights.
+    # To draw without replacement, give each message an exponential clock whose rate is its weight,
+    # and take those that ring first.
     clocks = source.standard_exponential(weights.size) / weights
     return np.asarray(np.argpartition(clocks, size)[:size])
 
@@ -106,7 +106,7 @@ def closed_form(predicates: int, size: int, universe: int) -> float:
 
 
 def means(rows: Rows, **wanted: Any) -> list[tuple[float, float, float]]:
-    """Ratio, mean advantage and the closed form, by the number of predicates."""
+    """For each number of predicates: nk / |M|, the mean advantage, and the closed form."""
     found = select(rows, **wanted)
     lines = []
     for number in values(found, "predicates"):
@@ -117,73 +117,73 @@ def means(rows: Rows, **wanted: Any) -> list[tuple[float, float, float]]:
 
 
 def claims(rows: Rows) -> list[Claim]:
-    universes = values(rows, "universe")
-    off = max(
-        abs(alpha / expected - 1)
-        for universe in universes
-        for one_of in ONE_OF
-        for _, alpha, expected in means(
-            rows, distribution=UNIFORM, universe=universe, one_of=one_of
-        )
-    )
-    below = all(
-        alpha < expected
-        for universe in universes
-        for one_of in ONE_OF
-        for distribution in (ZIPF, ZIPF_DRAWS)
-        for _, alpha, expected in means(
-            rows, distribution=distribution, universe=universe, one_of=one_of
-        )[1:]
-    )
-
-    def five(distribution: str) -> list[float]:
-        return [
-            statistics.mean(
-                r["alpha"]
-                for r in select(
-                    rows, distribution=distribution, universe=u, one_of=100, predicates=5
-                )
-            )
-            for u in universes
-        ]
-
-    different, repeated = five(ZIPF), five(ZIPF_DRAWS)
-    statement = "five predicates of one message in a hundred each, by Zipf: about 50 % is saved"
-    sizes = ", ".join(f"10^{round(math.log10(u))}" for u in universes)
     return [
-        Claim(
-            "4.1",
-            "uniform predicates are exactly as the closed form says",
-            f"means differ from it by {off:.2%} at most",
-            off <= NEAR,
-        ),
-        Claim(
-            "4.1",
-            "uniform predicates save least; by Zipf much more is saved even at low ratios",
-            "the Zipf curves are below the closed form everywhere"
-            if below
-            else "a Zipf curve is not below the closed form somewhere",
-            below,
-        ),
-        Claim(
-            "4.1",
-            statement,
-            "alpha is " + ", ".join(f"{a:.2f}" for a in different) + f" for |M| = {sizes}, where "
+        _closed_form(rows),
+        _zipf_saves_more(rows),
+        _half_is_saved(
+            rows,
+            ZIPF,
             "a predicate is a set of k different messages, as section 4.1 defines it",
-            all(abs(a - 0.5) <= 0.1 for a in different),
             "A set of k different messages must reach past the most popular ones, so there is less "
             "to share. See the next line for what the paper seems to have simulated.",
         ),
-        Claim(
-            "4.1",
-            statement,
-            "alpha is " + ", ".join(f"{a:.2f}" for a in repeated) + f" for |M| = {sizes}, where "
-            "a predicate is k draws that may repeat, each of which counts in nk",
-            all(abs(a - 0.5) <= 0.1 for a in repeated),
+        _half_is_saved(
+            rows,
+            ZIPF_DRAWS,
+            "a predicate is k draws that may repeat, and each draw counts in nk",
             "So the statement holds for draws, not for sets of k messages. It then counts "
             "repetitions within one predicate as if joining predicates had saved them.",
         ),
     ]
+
+
+def _all_means(rows: Rows, distribution: str) -> list[list[tuple[float, float, float]]]:
+    """The means of a distribution in each universe, for each size of predicates."""
+    return [
+        means(rows, distribution=distribution, universe=universe, one_of=one_of)
+        for universe in values(rows, "universe")
+        for one_of in ONE_OF
+    ]
+
+
+def _closed_form(rows: Rows) -> Claim:
+    lines = _all_means(rows, UNIFORM)
+    off = max(abs(alpha / expected - 1) for line in lines for _, alpha, expected in line)
+    return Claim(
+        "4.1",
+        "uniform predicates follow the closed form exactly",
+        f"means differ from it by {off:.2%} at most",
+        off <= NEAR,
+    )
+
+
+def _zipf_saves_more(rows: Rows) -> Claim:
+    lines = _all_means(rows, ZIPF) + _all_means(rows, ZIPF_DRAWS)
+    below = all(alpha < expected for line in lines for _, alpha, expected in line[1:])
+    return Claim(
+        "4.1",
+        "uniform predicates save least; Zipf predicates save much more, even at low ratios",
+        "the Zipf curves are below the closed form everywhere"
+        if below
+        else "a Zipf curve is not below the closed form somewhere",
+        below,
+    )
+
+
+def _half_is_saved(rows: Rows, distribution: str, meaning: str, why: str) -> Claim:
+    """The paper's example of five predicates, for one meaning of drawing a predicate."""
+    example = select(rows, distribution=distribution, one_of=100, predicates=5)
+    universes = values(rows, "universe")
+    alphas = [statistics.mean(r["alpha"] for r in select(example, universe=u)) for u in universes]
+    shown = ", ".join(f"{alpha:.2f}" for alpha in alphas)
+    sizes = ", ".join(f"10^{round(math.log10(u))}" for u in universes)
+    return Claim(
+        "4.1",
+        "five Zipf predicates, each of one message in a hundred, save about 50 %",
+        f"alpha is {shown} for |M| = {sizes}, where {meaning}",
+        all(abs(alpha - 0.5) <= 0.1 for alpha in alphas),
+        why,
+    )
 
 
 def draw(rows: Rows) -> Figure:
@@ -203,7 +203,7 @@ def draw(rows: Rows) -> Figure:
     line = means(rows, distribution=UNIFORM, universe=values(rows, "universe")[0], one_of=100)
     wide.plot([x for x, _, _ in line], [e for _, _, e in line], color="black", linewidth=0.8,
               label="closed form, uniform")  # fmt: skip
-    near.set_title("by Zipf, near 0; k = |M|/1000")
+    near.set_title("Zipf, near 0; k = |M|/1000")
     wide.set_title("k = |M|/100")
     for axes in (wide, near):
         axes.set_xlabel("nk / |M|")
@@ -217,15 +217,12 @@ EXPERIMENT: Final = Experiment(
     name="u7-figure5",
     parts=("U7",),
     title="Fig. 5: the disjunction advantage in the general model",
-    question="How much smaller is the union of n predicates than the n of them, where a predicate "
-    "is "
-    "just a set of k messages?",
+    question="How much smaller is the union of n predicates than their sum, if a predicate is just "
+    "a set of k messages?",
     paper="Monte Carlo over universes of 10^4, 10^5 and 10^6 messages, predicates drawn uniformly "
-    "and "
-    "by Zipf's law with exponent 1; k is not said.",
-    here="The same, with k of a hundredth and of a thousandth of the universe, and the two "
-    "meanings "
-    "that drawing a predicate by Zipf can have: k different messages, or k draws.",
+    "and by Zipf's law with exponent 1; the paper does not give k.",
+    here="The same, with k of a hundredth and of a thousandth of the universe, and with both "
+    "meanings of drawing a predicate by Zipf's law: k different messages, or k draws.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,

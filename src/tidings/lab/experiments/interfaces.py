@@ -1,4 +1,4 @@
-"""Paper F, Fig. 9 (F8): routers in a network, with few interfaces and many filters behind each."""
+"""Paper F, Fig. 9 (F8): time per message of routers with few interfaces and many filters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
-from tidings.lab.routers import COUNTING, OURS, ROUNDS, TIMES, router, times, told
+from tidings.lab.routers import COUNTING, OURS, ROUNDS, TIMES, decided, router, times
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,7 +27,7 @@ FILTERS: Final = {
     "quick": (200, 1_000, 10_000, 50_000),
     "tiny": (100, 1_000),
 }
-SAME: Final = 0.10  # within this, two times cannot be told apart
+SAME: Final = 0.10  # times that differ by less are indistinguishable
 PAPER_MS: Final = 3.0  # 20 interfaces, five million constraints
 PAPER_CONSTRAINTS: Final = 4_000_000
 
@@ -49,7 +49,7 @@ def claims(rows: Rows) -> list[Claim]:
 
 
 def _same(rows: Rows) -> Claim:
-    """With and without rounds, table by table; small tables take microseconds and are left out."""
+    """Compare the time with and without rounds, table by table."""
     changes = []
     for row in select(rows, matcher=COUNTING, rounds=0):
         tables = {"filters": row["filters"], "interfaces": row["interfaces"]}
@@ -59,15 +59,15 @@ def _same(rows: Rows) -> Claim:
     return Claim(
         "5.2",
         "the curves with no and with ten rounds are essentially indistinguishable",
-        f"the rounds change the time by {sum(changes) / len(changes):+.1%} on average, at most "
-        f"{worst:+.1%}",
+        f"the rounds change the time by {sum(changes) / len(changes):+.1%} on average, by "
+        f"{worst:+.1%} at most",
         abs(worst) <= 2 * SAME,
         "The largest changes are in the smallest tables, where a message takes microseconds.",
     )
 
 
 def growth(rows: Rows, matcher: str, rounds: int, interfaces: int) -> float:
-    """The power of the number of constraints by which time grows, from a tenth of the largest."""
+    """The exponent by which time grows with constraints, between the two largest tables."""
     line = sorted(
         (r["constraints"], r["us"])
         for r in select(rows, matcher=matcher, rounds=rounds, interfaces=interfaces)
@@ -82,9 +82,10 @@ def _sublinear(rows: Rows) -> Claim:
     return Claim(
         "5.2",
         "with a fixed number of interfaces, time grows less than linearly in the constraints",
-        f"between the two largest tables, by the power {min(counting):.2f} to {max(counting):.2f} "
-        f"(counting) and {min(ours):.2f} to {max(ours):.2f} (ours)",
-        told(rows, max(counting) < 1 and max(ours) < 1),
+        "between the two largest tables the exponent is "
+        f"{min(counting):.2f} to {max(counting):.2f} (counting) and "
+        f"{min(ours):.2f} to {max(ours):.2f} (ours)",
+        decided(rows, max(counting) < 1 and max(ours) < 1),
     )
 
 
@@ -94,9 +95,9 @@ def _time(rows: Rows) -> Claim:
         for r in select(rows, interfaces=20)
         if r["filters"] >= max(FILTERS["full"]) and r["constraints"] > PAPER_CONSTRAINTS
     ]
-    statement = "3 ms a message for 20 interfaces and five million constraints"
+    statement = "3 ms per message for 20 interfaces and five million constraints"
     if not largest:
-        return Claim("1", statement, "tables as large are in the full setting", None)
+        return Claim("1", statement, "only the full setting has tables this large", None)
     counting = min(r["us"] for r in select(largest, matcher=COUNTING)) / 1e3
     ours = min(r["us"] for r in select(largest, matcher=OURS)) / 1e3
     matched = largest[0]["matched"]
@@ -127,7 +128,7 @@ def draw(rows: Rows) -> Figure:
                          linestyle="--" if rounds else "-", label=label)  # fmt: skip
         one.set_xscale("log")
         one.set_xlabel("constraints in the table")
-        one.set_ylabel("time a message, ms")
+        one.set_ylabel("time per message, ms")
         one.set_ylim(bottom=0)
         one.set_title(title)
         one.legend()
@@ -138,12 +139,12 @@ EXPERIMENT: Final = Experiment(
     name="f8-figure9",
     parts=("F8",),
     title="Fig. 9: forwarding time of routers with 10 to 100 interfaces",
-    question="How long does a router of a network take over a message, and does the selectivity "
+    question="How long does a router in a network take for a message, and does the selectivity "
     "table matter there?",
-    paper="The tables of Fig. 8 behind a fixed number of interfaces, with no and with ten rounds.",
-    here="The same, by the paper's algorithm and by ours. The number of filters behind an "
-    "interface "
-    "is uniform from 1, as in the paper's table 1, so tables of one size differ a little.",
+    paper="The tables of Fig. 8 behind a fixed number of interfaces, with no rounds and with ten.",
+    here="The same, with the paper's algorithm and with ours. As in the paper's table 1, the "
+    "number of filters behind an interface is uniform from 1, so tables of one size differ a "
+    "little.",
     sweep=sweep,
     columns=TIMES,
     measure=measure,

@@ -1,4 +1,4 @@
-"""Paper U, section 3 (U6): the state that schemes need, measured beside the formulas."""
+"""Paper U, section 3 (U6): the state that schemes need, measured and by the formulas."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ COLUMNS: Final = {
 
 
 def mean(rows: Rows, column: str) -> float:
-    """The geometric mean, as sizes go over orders of magnitude."""
+    """The geometric mean, because sizes differ by orders of magnitude."""
     return math.exp(sum(math.log(max(r[column], 1)) for r in rows) / len(rows))
 
 
 def growth(rows: Rows, column: str) -> float:
-    """The power of the number of nodes by which a column grows, over the larger networks."""
+    """The exponent by which a column grows with the number of nodes, in the larger networks."""
     sizes = values(rows, "nodes")
     low, high = sizes[len(sizes) // 2 - (len(sizes) <= 2)], sizes[-1]
     ends = [mean(select(rows, nodes=size), column) for size in (low, high)]
@@ -85,12 +85,11 @@ def _formulas(rows: Rows) -> Claim:
     return Claim(
         "3.1 to 3.4",
         "the totals M(PSF), M(iPS) on trees, M(PIF), M(DRP)",
-        "measured bits to the formula's, the advantage as measured: " + "; ".join(texts),
+        "measured bits over the formula's, with the measured advantage: " + "; ".join(texts),
         all(0.2 <= ratio <= 2 for found in ratios.values() for ratio in found),
-        "PIF's formula is taken without the factor n that its total has and its terms have not. "
-        "Where the measured bits are far below, the formula has the greatest degree for every "
-        "node, "
-        "as on stars.",
+        "The total for PIF has a factor n that its terms do not have; it is left out here. Where "
+        "the measured bits are far below the formula's, as on stars, the formula takes the "
+        "greatest degree for every node.",
     )
 
 
@@ -104,16 +103,15 @@ def _growth(rows: Rows) -> Claim:
         ]
         apart.append(max(abs(one - other) for one, other in pairs))
         texts.append(
-            f"{scheme} by the power {min(p[0] for p in pairs):.2f} to "
-            f"{max(p[0] for p in pairs):.2f}"
+            f"{scheme} {min(p[0] for p in pairs):.2f} to {max(p[0] for p in pairs):.2f}"
             f" (formula {min(p[1] for p in pairs):.2f} to {max(p[1] for p in pairs):.2f})"
         )
     return Claim(
         "3.1 to 3.4",
         "how state grows with the network: PSF as s r d, PIF as n r, DRP as n r",
-        "without reduction, with the number of nodes: " + "; ".join(texts),
+        "exponent of the number of nodes, without reduction: " + "; ".join(texts),
         max(apart) <= 0.3,
-        "The power differs where the greatest degree is not that of most nodes.",
+        "The exponents differ where most nodes have less than the greatest degree.",
     )
 
 
@@ -125,11 +123,12 @@ def _ips(rows: Rows) -> Claim:
         shares.setdefault(row["family"], []).append(row["bits"] / psf["bits"])
     return Claim(
         "3.2",
-        "sources that cannot be told apart matter in practice: iPS needs less than PSF",
-        "of PSF's bits: " + ", ".join(f"{f} {mean_of(s):.0%}" for f, s in shares.items()),
+        "indistinguishable sources matter in practice: iPS needs less state than PSF",
+        "iPS's bits as a share of PSF's: "
+        + ", ".join(f"{f} {mean_of(s):.0%}" for f, s in shares.items()),
         all(mean_of(found) < 1 for found in shares.values()),
-        "Where all sources can be told apart, the map from sources to representatives comes on "
-        "top.",
+        "Where all sources are distinguishable, iPS needs more: its map from sources to "
+        "representatives.",
     )
 
 
@@ -139,7 +138,7 @@ def _ips_on_trees(rows: Rows) -> Claim:
     return Claim(
         "3.2",
         "on a tree iPS needs O(n r M_p alpha)",
-        f"measured to formula {min(ratios):.2f} to {max(ratios):.2f} over all sizes",
+        f"measured bits over the formula's: {min(ratios):.2f} to {max(ratios):.2f} over all sizes",
         max(ratios) <= 1.2,
     )
 
@@ -202,10 +201,10 @@ EXPERIMENT: Final = Experiment(
     name="u6-memory",
     parts=("U6",),
     title="The memory of PSF, iPS, PIF and DRP",
-    question="How much state do the schemes need, how does it grow, and do the formulas say so?",
+    question="How much state do the schemes need, how does it grow, and do the formulas agree?",
     paper="Formulas in section 3, no measurement.",
-    here="Six families of networks, ten subscriptions a node by the generator of paper F. Bits are "
-    "counted as docs/routing.md says; with the advantage that reduction brings and without.",
+    here="Six families of networks, with ten subscriptions a node from the generator of paper F. "
+    "Bits are counted as docs/routing.md says, with and without the advantage of reduction.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,

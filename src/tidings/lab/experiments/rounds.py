@@ -1,4 +1,4 @@
-"""Paper F, Fig. 11 (F8): what rounds of the selectivity table gain, and what they cost."""
+"""Paper F, Fig. 11 (F8): the time that rounds of the selectivity table save or cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select, values
-from tidings.lab.routers import MAX_ROUNDS, router, timed, told
+from tidings.lab.routers import MAX_ROUNDS, decided, router, timed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +42,7 @@ COLUMNS: Final = {"rounds": int, "constraints": int, "us": float, "excluded": fl
 
 
 def gains(rows: Rows, filters: int) -> list[tuple[int, float]]:
-    """By rounds, the share of the time of no round that they save."""
+    """For each number of rounds, the share of the time that they save."""
     line = sorted((r["rounds"], r["us"]) for r in select(rows, filters=filters))
     return [(rounds, 1 - us / line[0][1]) for rounds, us in line]
 
@@ -57,19 +57,19 @@ def claims(rows: Rows) -> list[Claim]:
     share = {r["rounds"]: r["excluded"] / r["filters"] for r in excluded}
     reason = (
         f"The exclusion itself works as in the paper: ten rounds exclude {share[10]:.0%} of the "
-        f"interfaces, a hundred {share[100]:.0%}. But filters that are excluded are still visited, "
-        "from every constraint of theirs that the message satisfies, and only their counters are "
-        "saved, which cost next to nothing here. What is lost is that the processor could guess at "
-        "each visit that the filter is not ignored; the more is excluded, the better it can guess "
-        "again. See f8-figure8."
+        f"interfaces, a hundred {share[100]:.0%}. But the algorithm still visits excluded filters, "
+        "once for every constraint of theirs that the message satisfies. It saves only their "
+        "counters, which cost next to nothing here. In return the processor can no longer predict "
+        "at each visit that the filter is not ignored; the more filters are excluded, the better "
+        "it predicts again. See f8-figure8."
     )
     return [
         Claim(
             "5.3",
-            "up to 40 % is gained, more the larger the table",
+            "rounds save up to 40 % of the time, more in larger tables",
             f"at best {best[large][1]:.0%} at {best[large][0]} rounds with {large:,} filters, "
             f"{best[small][1]:.0%} at {best[small][0]} with {small:,}",
-            told(rows, best[large][1] >= max(PAPER_SAVING / 2, best[small][1])),
+            decided(rows, best[large][1] >= max(PAPER_SAVING / 2, best[small][1])),
             reason,
         ),
         Claim(
@@ -78,15 +78,14 @@ def claims(rows: Rows) -> list[Claim]:
             f"a cost from {after[0]} rounds on with {large:,} filters"
             if after
             else f"no cost up to {max(ROUNDS)} rounds with {large:,} filters",
-            told(rows, bool(after) and PAPER_USELESS[0] <= after[0] <= 100),
+            decided(rows, bool(after) and PAPER_USELESS[0] <= after[0] <= 100),
             reason,
         ),
         Claim(
             "5.3",
             "each further round excludes less than those before",
             f"{share[10]:.0%} of the interfaces are excluded after 10 rounds, {share[50]:.0%} "
-            "after "
-            f"50, {share[100]:.0%} after 100",
+            f"after 50, {share[100]:.0%} after 100",
             share[10] / 10 > (share[50] - share[10]) / 40 > (share[100] - share[50]) / 50,
         ),
     ]
@@ -105,9 +104,9 @@ def draw(rows: Rows) -> Figure:
         excluded = sorted((r["rounds"], 100 * r["excluded"] / filters) for r in found)
         share.plot(*zip(*excluded, strict=True), label=label, **style)
     gain.axhline(0, color="#888888", linewidth=0.8)
-    gain.set_ylabel("gain over no rounds, %")
+    gain.set_ylabel("time saved by rounds, %")
     share.set_ylabel("interfaces excluded, %")
-    share.set_title("why: what the rounds exclude")
+    share.set_title("the reason: what the rounds exclude")
     for axes in (gain, share):
         axes.set_xlabel("rounds")
         axes.legend()
@@ -117,12 +116,11 @@ def draw(rows: Rows) -> Figure:
 EXPERIMENT: Final = Experiment(
     name="f8-figure11",
     parts=("F8", "F9"),
-    title="Fig. 11: what rounds of the selectivity table gain",
+    title="Fig. 11: the time that rounds of the selectivity table save",
     question="How many rounds of the selectivity table are worth their cost?",
     paper="One filter an interface, tables of five million constraints and of a smaller number; "
-    "gain "
-    "over the algorithm without rounds.",
-    here="The same; beside it, how many interfaces the rounds exclude for a message.",
+    "the time saved, compared with no rounds.",
+    here="The same, and how many interfaces the rounds exclude per message.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,

@@ -1,4 +1,4 @@
-"""Paper U, sections 2 and 3 (U1 to U5): what every scheme sends, over real networks."""
+"""Paper U, sections 2 and 3 (U1 to U5): the packets of every scheme on real networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tidings.lab.experiment import (
     generator,
     select,
 )
-from tidings.lab.zoo import graph_of, networks
+from tidings.lab.zoo import graph_of, networks, sample
 from tidings.matching.workload import ForwardingWorkload
 from tidings.overlay.paths import unique_paths
 from tidings.routing.delivery import deliver, judge
@@ -32,10 +32,7 @@ SUBSCRIPTIONS: Final = 10  # a node
 
 
 def sweep(setting: Setting) -> list[Parameters]:
-    texts = networks().texts
-    every = max(1, len(texts) // TOPOLOGIES[setting])
-    chosen = texts[::every][: TOPOLOGIES[setting]]
-    return [{"topology": text, "events": EVENTS[setting]} for text in chosen]
+    return [{"topology": text, "events": EVENTS[setting]} for text in sample(TOPOLOGIES[setting])]
 
 
 def measure(parameters: Parameters) -> Iterator[Row]:
@@ -111,16 +108,15 @@ def claims(rows: Rows) -> list[Claim]:
             f"PSF ideal on {ideal['psf']} of {whole} networks, iPS on {ideal['ips']}; the same "
             f"packets on {sum(packets['ips'][t] == n for t, n in packets['psf'].items())}",
             ideal["psf"] == ideal["ips"] == whole and packets["ips"] == packets["psf"],
-            "Ideal in the sense that no packet can be left out; docs/routing.md has where the "
-            "paper's sense differs.",
+            "Ideal here means that no packet can be left out; docs/routing.md says where the "
+            "paper's definition differs.",
         ),
         Claim(
             "3.3",
-            "PIF is correct, what PSF sends PIF sends as well, and it is not ideal",
-            f"spam on {sum(share > 0 for share in spam)} of {whole} networks, {max(spam):.0%} of "
-            "its "
-            f"packets at most; {sum(more) / max(1, len(more)):.1%} more packets than PSF on "
-            "average",
+            "PIF is correct, sends every packet that PSF sends, and is not ideal",
+            f"spam on {sum(share > 0 for share in spam)} of {whole} networks, at most "
+            f"{max(spam):.0%} of its packets; {sum(more) / max(1, len(more)):.1%} more packets "
+            "than PSF on average",
             min(more, default=0.0) >= 0 and any(share > 0 for share in spam),
         ),
         Claim(
@@ -133,20 +129,20 @@ def claims(rows: Rows) -> list[Claim]:
         ),
         Claim(
             "3.4",
-            "and only if they are",
+            "DRP is ideal only if shortest paths are unique",
             f"ideal on {sum(not r['not_ideal'] for r in tied)} of the {len(tied)} networks where "
-            "they are not unique",
+            "shortest paths are not unique",
             any(r["not_ideal"] for r in tied) if tied else None,
-            "The paper's counter-example needs unicast tables that lead through one node by two "
-            "ways. Ours break ties by one rule for all, and then DRP sends just what PSF sends; "
-            "with tables as in the example it is not ideal "
+            "The paper's counter-example needs unicast tables that lead through one node on two "
+            "routes. Ours break all ties by one rule, and then DRP sends exactly the packets of "
+            "PSF. With tables as in the example it is not ideal "
             "(tests/routing/source_trees/test_drp.py).",
         ),
         Claim(
             "not in the paper",
             "flooding, for comparison",
-            f"{flooded:.0f} times the packets of PSF over all networks, of them "
-            f"{_share(by_scheme['flooding'], 'duplicates')} duplicates and "
+            f"{flooded:.0f} times the packets of PSF over all networks; "
+            f"{_share(by_scheme['flooding'], 'duplicates')} of them are duplicates and "
             f"{_share(by_scheme['flooding'], 'spam')} spam",
             None,
         ),
@@ -165,7 +161,7 @@ def draw(rows: Rows) -> Figure:
         found = [r for r in select(rows, scheme=scheme) if r["delivered"]]
         nodes = [r["nodes"] for r in found]
         style: dict[str, Any] = {"s": 9, "marker": MARKERS[number], "linewidths": 0.7}
-        # Those of psf, ips and drp lie on each other: rings around a point.
+        # The points of psf, ips and drp coincide: draw rings around a point.
         hollow = {"ips": 26, "drp": 60}.get(scheme)
         style |= {"s": hollow, "facecolors": "none"} if hollow else {}
         style |= {"edgecolors" if hollow else "color": COLOURS[number]}
@@ -180,7 +176,7 @@ def draw(rows: Rows) -> Figure:
                  s=9, color=COLOURS[6], marker="x", linewidths=0.7,
                  label="flooding, duplicates")  # fmt: skip
     packets.set_yscale("log")
-    packets.set_ylabel("packets a delivery")
+    packets.set_ylabel("packets per delivery")
     spam.set_ylabel("share of packets, %")
     spam.set_title("psf, ips, drp: none")
     for axes in (packets, spam):
@@ -193,12 +189,12 @@ def draw(rows: Rows) -> Figure:
 EXPERIMENT: Final = Experiment(
     name="u1-schemes",
     parts=("S1", "U1", "U2", "U3", "U4", "U5"),
-    title="What every scheme sends, on real networks",
-    question="Who gets what by how many packets, how many of them in vain, under each scheme?",
+    title="The packets of every scheme on real networks",
+    question="How many packets does each scheme send to deliver the events, and how many in vain?",
     paper="Definitions and proofs in sections 2 and 3, examples on small graphs, no measurement.",
-    here="Every network of the Topology Zoo with links as long as they are, ten subscriptions a "
-    "node "
-    "and events from random nodes by the generator of paper F; every packet of every scheme.",
+    here="Every network of the Topology Zoo with the real length of links; ten subscriptions a "
+    "node, and events at random nodes, from the generator of paper F; every packet of every "
+    "scheme.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,
