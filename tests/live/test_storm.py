@@ -12,7 +12,6 @@ minutes.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 from contextlib import AsyncExitStack, suppress
 from random import Random
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.effort import SOAK
 from tests.live.networks import PATIENCE_S, RouterNetwork, environment_note
 from tidings.live.client import Client
 from tidings.live.edge import Growing
@@ -41,9 +41,9 @@ class Length(NamedTuple):
     rounds: int  # of faults
 
 
-LENGTH = (
-    Length(2_000, 5_000, 25) if os.environ.get("TIDINGS_SOAK") == "1" else Length(500, 1_500, 1)
-)
+LENGTH = Length(2_000, 5_000, 25) if SOAK else Length(500, 1_500, 1)
+
+pytestmark = pytest.mark.storm
 
 
 class Want(NamedTuple):

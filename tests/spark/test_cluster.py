@@ -14,7 +14,7 @@ import sysconfig
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow.parquet as pq
 import pyspark
@@ -30,7 +30,7 @@ PATIENCE_S = 240.0
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 PACKAGE = "org.apache.spark.deploy"
 
-pytestmark = pytest.mark.xdist_group("spark")
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark")]
 
 
 def wait_for(what: str, found: Callable[[], Any]) -> Any:
@@ -60,9 +60,17 @@ def python_without_tidings(folder: Path) -> Path:
     return command
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """The URL of a running master, and the environment of its jobs."""
+class Cluster(NamedTuple):
+    """A master and two workers that run."""
+
+    url: str
+    environment: dict[str, str]  # of its jobs
+    executors: Path  # what executors keep
+
+
+@pytest.fixture(scope="module")  # so that executors compile what they were sent once, not twice
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
     port = free_port()
     url = f"spark://127.0.0.1:{port}"
     environment = {
@@ -71,19 +79,19 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
-        "PYSPARK_PYTHON": str(python_without_tidings(tmp_path)),
-        "TIDINGS_CACHE": str(tmp_path / "cache of the driver"),
+        "PYSPARK_PYTHON": str(python_without_tidings(folder)),
+        "TIDINGS_CACHE": str(folder / "cache of the driver"),
         "PYTHONPATH": str(ROOT),
     }
-    executors = environment | {"TIDINGS_CACHE": str(tmp_path / "cache of executors")}
+    executors = environment | {"TIDINGS_CACHE": str(folder / "cache of executors")}
     del executors["PYTHONPATH"]
     master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
     commands: list[list[str]] = [[str(SPARK_CLASS), f"{PACKAGE}.master.Master", *master]]
     for number in range(2):
         own = ["--host", "127.0.0.1", "--webui-port", "0", "-c", "1", "-m", "1g"]
-        work = ["-d", str(tmp_path / f"worker {number}")]
+        work = ["-d", str(folder / f"worker {number}")]
         commands.append([str(SPARK_CLASS), f"{PACKAGE}.worker.Worker", *own, *work, url])
-    log = tmp_path / "log"
+    log = folder / "log"
     started = []
     with log.open("wb") as output:
         for command in commands:
@@ -93,7 +101,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
             started.append(process)
         try:
             wait_for("workers", lambda: log.read_text().count("Successfully registered") == 2)
-            yield url, environment
+            yield Cluster(url, environment, folder / "cache of executors")
         finally:
             for process in started:
                 os.killpg(process.pid, signal.SIGTERM)
@@ -102,9 +110,9 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
-    cluster: tuple[str, dict[str, str]], tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
-    url, environment = cluster
+    url, environment, executors_keep = cluster
     marks, out = tmp_path / "marks", tmp_path / "out"
     marks.mkdir()
     job = subprocess.Popen(
@@ -128,13 +136,13 @@ def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
     assert executors() > first  # another took the place of the one killed
     rows = pq.read_table(out).select(["x", "subscription"]).to_pydict()
     assert sorted(zip(rows["x"], rows["subscription"], strict=True)) == slow_job.expected()
-    assert list((tmp_path / "cache of executors" / "code").iterdir())  # it was sent
+    assert list((executors_keep / "code").iterdir())  # it was sent
 
 
 def test_the_command_does_the_same_on_a_cluster_in_one_go_and_as_a_stream(
-    cluster: tuple[str, dict[str, str]], tmp_path: Path
+    cluster: Cluster, tmp_path: Path
 ) -> None:
-    url, environment = cluster
+    url, environment, _ = cluster
     incoming = tmp_path / "incoming"
     incoming.mkdir()
     held = {7: "x > 2 and name prefix 'n'", 8: "x = 1"}

@@ -110,6 +110,7 @@ def shared(name: str) -> Path:
     return DATA / name
 
 
+@pytest.mark.soak
 def test_all_stock_quotes_are_counted_right(spark: SparkSession) -> None:
     folder = shared("padres-stockquotes")
     operators = {"eq": "=", ">": ">", "<": "<"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings.live.access import check_event
 from tidings.wire import messages as m
@@ -25,13 +25,6 @@ STEP_S: Final = 0.2
 MAX_OPEN: Final = 1_000  # open queries at a router
 MAX_SHOWN: Final = 100  # subscriptions of one router in an answer
 MOST_HOPS: Final = 12
-
-
-class Explains(Protocol):
-    """A protocol that can explain where an event would go."""
-
-    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-        """For each link of this node: whether an event from `source` would take it, and why."""
 
 
 class Query:
@@ -119,7 +112,7 @@ class Probes:
         if probe.kind == "status":
             finding |= router.status()
             return finding, [name for name in router.links if name != came_from]
-        explained = cast(Explains, router.protocol).explain_links(probe.source, probe.event)
+        explained = router.protocol.explain_links(probe.source, probe.event)
         links = {
             name: {"taken": taken, "why": why}
             for name, (taken, why) in explained.items()
