@@ -94,7 +94,7 @@ REFUSED: list[Refusal] = [
     ('{"a": [{"wildcard": "x**"}]}', 1, 21, "no two * side by side"),
     ('{"a": [{"wildcard": "x\\\\y"}]}', 1, 21, "* or a backslash after a backslash"),
     ('{"a": [{"cidr": "10.0.0.0/32"}]}', 1, 17, "from 0 to 31 bits"),
-    ('{"a": [{"cidr": "10.0.0/8"}]}', 1, 17, "an address of IPv4 or IPv6"),
+    ('{"a": [{"cidr": "10.0.0/8"}]}', 1, 17, "an IPv4 or IPv6 address before the /"),
     ('{"a": [{"numeric": [">", 3, "<", 3]}]}', 1, 29, "an upper bound above the lower one"),
     ('{"a": [{"numeric": ["<", 3, ">", 1]}]}', 1, 29, "the end of the range"),
     ('{"a": [{"numeric": [">"]}]}', 1, 24, "a number after >"),
@@ -162,15 +162,15 @@ WRITTEN: list[Translation] = [
 
 UNSAYABLE: list[Excuse] = [
     ("not x = 1", "not x = 1: it also holds where the attribute is absent"),
-    ("x > 1 and x < 5", "a list may satisfy two constraints"),
-    ("x < 'b'", "no operator like < on texts"),
-    ("int x = 1", "there all numbers are of one type"),
-    ("x like 'a_b'", "no brother for a single character"),
-    ("x matches 'a'", "no operator like matches"),
-    ("true", "every pattern has fields"),
+    ("x > 1 and x < 5", "two values of a list may satisfy the two constraints"),
+    ("x < 'b'", "no operator < on texts"),
+    ("int x = 1", "do not tell integers from reals"),
+    ("x like 'a_b'", "no wildcard for a single character"),
+    ("x matches 'a'", "no operator matches on texts"),
+    ("true", "every event matches it"),
     ("false", "no event can match it"),
     ("x > 9007199254740993", "past 2^53"),
-    ('"$or" = 1 or x = 1', "no name of a field"),
+    ('"$or" = 1 or x = 1', "$or cannot be the name of a field"),
     ('"prefix" = 1 or y = 2', "cannot be the name of a field within $or"),
 ]
 
