@@ -1,13 +1,14 @@
-"""The dialects: filter languages of other systems, and ours among them, one row each.
+"""The dialects: filter languages of other systems, and our own among them, one row each.
 
-A dialect is a package in this folder with the functions that `Dialect` names; our own is a module
-of the room. `read` translates to an expression of ours, which is indexed, compared and matched like
-any other. What our constraints cannot say (arithmetic, functions, null versus absent, arrays of
-records) stays in the expression as a *residual*: an opaque constraint about the whole event,
-written `jms('price * quantity > 100')` and answered by the dialect's `test`, after the index has
-pruned. A translator puts beside it what the event needs at least, in ordinary constraints.
+A dialect is a package in this folder with the functions that `Dialect` names; our own is the module
+`tidings.language.text`. `read` translates a text to an expression of ours, which Tidings indexes,
+compares and matches like any other. What our constraints cannot say (arithmetic, functions, null
+versus absent, arrays of records) stays in the expression as a *residual*: an opaque constraint
+about the whole event, written `jms('price * quantity > 100')`. The dialect's `test` evaluates it
+after the index has pruned. Beside it the translation puts ordinary constraints that every matching
+event satisfies, so that the index can prune.
 
-The files are loaded when a dialect is first asked for: `import tidings` needs none of them.
+Python loads a dialect's files when it is first used: `import tidings` loads none of them.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ if TYPE_CHECKING:
     from tidings.language.constraint import Check
     from tidings.language.expression import Expression
 
-TESTS_KEPT: Final = 1 << 16  # compiled residuals, the most lately asked for
+TESTS_KEPT: Final = 1 << 16  # compiled residuals, the most recently used
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A row: what the dialect is, and the module with its functions.
 
-    `read(given)` is there always; `write(expression)` where the dialect can be a target of
-    translation; `test(text)` and `names(text)` where it has residuals.
+    Every module has `read(given)`. It has `write(expression)` if the dialect can be a target of
+    translation, and `test(text)` and `names(text)` if the dialect has residuals.
     """
 
     about: str
     module: str
 
     def read(self, given: str | Mapping[str, Any]) -> Expression:
-        """The expression that means the same; `PredicateError` says where there is none."""
+        """The expression that means the same; `PredicateError` shows the place of a mistake."""
         return import_module(self.module).read(given)  # type: ignore[no-any-return]
 
     @property
@@ -46,7 +47,7 @@ class Dialect:
         return hasattr(import_module(self.module), "write")
 
     def write(self, expression: Expression) -> str:
-        """The text that means the same; `TranslationError` says why the dialect has none."""
+        """The text that means the same; `TranslationError` says why the dialect cannot say it."""
         return import_module(self.module).write(expression)  # type: ignore[no-any-return]
 
     @property
@@ -59,10 +60,10 @@ class Dialect:
         return _compiled(self.module, text)
 
     def names(self, text: str) -> frozenset[str] | None:
-        """The attributes that a residual looks at, in a row of columns; None where it may be any.
+        """The attributes that a residual reads from a row of columns; None if it may read any.
 
-        A name stands for all that lies below it. Rows of columns have no nulls, so what looks for
-        null only looks at nothing.
+        A name includes everything below it. Rows of columns have no nulls, so a test for null alone
+        reads nothing.
         """
         return import_module(self.module).names(text)  # type: ignore[no-any-return]
 
@@ -84,7 +85,7 @@ DIALECTS: Final[dict[str, Dialect]] = {
 
 
 def dialect_named(name: str) -> Dialect:
-    """The row of a dialect; `ValueError` names those there are."""
+    """The row of a dialect; `ValueError` lists the dialects if the name is not among them."""
     found = DIALECTS.get(name)
     if found is None:
         raise ValueError(f"expected a dialect ({', '.join(DIALECTS)}), found {name!r:.60}")

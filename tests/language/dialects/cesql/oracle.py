@@ -12,9 +12,9 @@ subexpression has a value and a list of errors, and an error never stops the res
 from collections.abc import Mapping
 from typing import Any
 
+from tests.language.dialects.sql_oracle import COMPARE, MANY, Tree, elements, quotient, readings
 from tests.language.oracle import like
 
-Tree = tuple[Any, ...]
 Result = tuple[Any, list[str]]
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -104,41 +104,19 @@ def truth(tree: Tree, event: Mapping[str, Any]) -> Result:
             return truth(("not", ("cmp", "=", left, right)), event)
         case ("like" | "in", True, *rest):
             return truth(("not", (tree[0], False, *rest)), event)
-    read = sorted(names(tree))
-    found = {name: elements(event.get(name)) for name in read}
-    if len(read) == 1 and found[read[0]]:
-        results = [condition(tree, {read[0]: known(value)}) for value in found[read[0]]]
-        for answer in (True, False):
-            if (answer, []) in results:
-                return answer, []
-        return results[0]
-    values = {
-        name: known(values[0]) if len(values) == 1 else list
-        for name, values in found.items()
-        if values
-    }
-    return condition(tree, values)
+    results = [condition(tree, values) for values in readings(tree, event)]
+    for answer in (True, False):
+        if (answer, []) in results:
+            return answer, []
+    return results[0]
 
 
 def condition(tree: Tree, values: Mapping[str, Any]) -> Result:
-    value, errors = evaluated(tree, values)
+    known_values = {name: v if v is MANY else known(v) for name, v in values.items()}
+    value, errors = evaluated(tree, known_values)
     if value is MISSING:
         return False, errors
     return casted("boolean", value, errors)
-
-
-def names(tree: Any) -> set[str]:
-    match tree:
-        case ("name" | "exists", name):
-            return {name}
-        case tuple():
-            return set().union(*map(names, tree))
-        case _:
-            return set()
-
-
-def elements(value: Any) -> list[Any]:
-    return [v for v in (value if isinstance(value, list) else [value]) if v is not None]
 
 
 def known(value: Any) -> Any:
@@ -185,7 +163,7 @@ def evaluated(tree: Tree, values: Mapping[str, Any]) -> Result:
         case ("name", name):
             if name not in values:
                 return MISSING, ["missingAttribute"]
-            return (MISSING, ["list"]) if values[name] is list else (values[name], [])
+            return (MISSING, ["list"]) if values[name] is MANY else (values[name], [])
         case ("exists", name):
             return name in values or name in ("id", "source", "type", "specversion"), []
         case ("and" | "or", left, right):
@@ -216,7 +194,11 @@ def evaluated(tree: Tree, values: Mapping[str, Any]) -> Result:
             x, errors = casted(kind(y), x, errors + more)
             return (x == y) is (tree[1] == "=") if not errors else False, errors
         case ("cmp", operator, left, right):
-            return strict(["integer"] * 2, "boolean", ORDER[operator], (left, right), values)
+
+            def ordered(x: int, y: int) -> Result:
+                return COMPARE[operator](x, y), []
+
+            return strict(["integer"] * 2, "boolean", ordered, (left, right), values)
         case ("like", negated, left, pattern):
 
             def fits(text: str) -> Result:
@@ -263,13 +245,13 @@ def fitted(number: int) -> Result:
 def divided(x: int, y: int) -> Result:
     if y == 0:
         return 0, ["math"]
-    return fitted(abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1))
+    return fitted(quotient(x, y))
 
 
 def remainder(x: int, y: int) -> Result:
     if y == 0:
         return 0, ["math"]
-    return fitted(abs(x) % abs(y) * (-1 if x < 0 else 1))
+    return fitted(x - y * quotient(x, y))
 
 
 MATH: dict[str, Any] = {
@@ -278,12 +260,6 @@ MATH: dict[str, Any] = {
     "*": lambda x, y: fitted(x * y),
     "/": divided,
     "%": remainder,
-}
-ORDER: dict[str, Any] = {
-    "<": lambda x, y: (x < y, []),
-    "<=": lambda x, y: (x <= y, []),
-    ">": lambda x, y: (x > y, []),
-    ">=": lambda x, y: (x >= y, []),
 }
 
 

@@ -6,6 +6,7 @@ name, all of them in consistent elements of arrays. Nothing here is shared with 
 """
 
 import ipaddress
+import operator as op
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -93,6 +94,8 @@ def _rule_matches(
 
 # Values
 
+_COMPARE = {"=": op.eq, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
+
 
 def _holds(test: Any, value: Any) -> bool:
     if not isinstance(test, Mapping):
@@ -117,9 +120,9 @@ def _holds(test: Any, value: Any) -> bool:
         case "wildcard":
             return text is not None and _fits(operand, text)
         case "numeric":
-            number = _comparable(value)
+            number = comparable(value)
             bounds = zip(operand[::2], operand[1::2], strict=True)
-            return number is not None and all(_compare(number, o, float(b)) for o, b in bounds)
+            return number is not None and all(_COMPARE[o](number, float(b)) for o, b in bounds)
         case "cidr":
             found = _address(text)
             network = ipaddress.ip_network(operand, strict=False)
@@ -147,12 +150,12 @@ def _equal(test: Any, value: Any) -> bool:
         return isinstance(value, str) and value == test
     if isinstance(value, str):
         return False
-    if _comparable(test) is None:
+    if comparable(test) is None:
         return bool(value == test)  # by its digits
-    return _comparable(value) == _comparable(test)
+    return comparable(value) == comparable(test)
 
 
-def _comparable(value: Any) -> float | None:
+def comparable(value: Any) -> float | None:
     """The double of a number, where it has the same digits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -161,22 +164,6 @@ def _comparable(value: Any) -> float | None:
         return near if Decimal(repr(near)) == Decimal(repr(value)) else None
     except (OverflowError, ArithmeticError):
         return None
-
-
-def _compare(number: float, operator: str, bound: float) -> bool:
-    match operator:
-        case "=":
-            return number == bound
-        case "<":
-            return number < bound
-        case "<=":
-            return number <= bound
-        case ">":
-            return number > bound
-        case ">=":
-            return number >= bound
-        case _:
-            raise AssertionError(operator)
 
 
 def _address(text: str | None) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -4,10 +4,12 @@ Selectors are drawn as trees of tuples, spelled as text for the dialect, and eva
 its parser or translation. `TRUE`, `FALSE` and None (unknown) are the three values of section
 3.8.1.2; `FOREIGN` is what arithmetic on a text gives, which is like no other value.
 
-    condition = ("and", c, ...) ("or", c, ...) ("not", c) ("bool", name) ("const", true or false)
+    condition = ("and", c, ...) ("or", c, ...) ("not", c) name ("lit", true or false)
                 ("cmp", operator, v, v) ("between", negated, v, v, v) ("null", negated, name)
-                ("in", negated, name, texts) ("like", negated, name, pattern)
-    value     = ("lit", scalar) ("name", name) ("neg", v) ("math", operator, v, v) ("cond", c)
+                ("in", negated, name, literal, ...) ("like", negated, name, pattern)
+    value     = name literal ("neg", v) ("math", operator, v, v) condition
+    name      = ("name", name)
+    literal   = ("lit", scalar)
 
 A pattern is one of ours, with backslash escapes.
 """
@@ -16,9 +18,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tests.language.dialects.sql_oracle import COMPARE, MANY, Tree, quotient, readings
 from tests.language.oracle import like
 
-Tree = tuple[Any, ...]
 FOREIGN = object()
 
 
@@ -32,39 +34,31 @@ def spelled(tree: Tree) -> str:
             return f" {tree[0]} ".join(f"({spelled(part)})" for part in parts)
         case ("not", part):
             return f"NOT ({spelled(part)})"
-        case ("bool", name):
-            return str(name)
-        case ("const", value) | ("lit", value):
+        case ("lit", value):
             return literal(value)
         case ("name", name):
             return str(name)
-        case ("cmp", operator, left, right):
+        case ("cmp" | "math", operator, left, right):
             return f"{operand(left)} {operator} {operand(right)}"
         case ("between", negated, value, low, high):
             word = "NOT BETWEEN" if negated else "between"
             return f"{operand(value)} {word} {operand(low)} AND {operand(high)}"
-        case ("in", negated, name, texts):
-            return f"{name} {'not ' if negated else ''}IN ({','.join(map(literal, texts))})"
+        case ("in", negated, name, *members):
+            texts = ",".join(map(spelled, members))
+            return f"{spelled(name)} {'not ' if negated else ''}IN ({texts})"
         case ("like", negated, name, pattern):
-            return f"{name} {'not ' if negated else ''}Like {literal(pattern)} escape '\\'"
+            word = "not Like" if negated else "Like"
+            return f"{spelled(name)} {word} {literal(pattern)} escape '\\'"
         case ("null", negated, name):
-            return f"{name} is {'NOT ' if negated else ''}null"
+            return f"{spelled(name)} is {'NOT ' if negated else ''}null"
         case ("neg", part):
             return f"-{operand(part)}"
-        case ("math", operator, left, right):
-            return f"{operand(left)} {operator} {operand(right)}"
         case _:
             raise AssertionError(tree)
 
 
 def operand(tree: Tree) -> str:
-    match tree:
-        case ("lit" | "name", _):
-            return f"{spelled(tree)}" if tree[0] == "name" else f"({spelled(tree)})"
-        case ("cond", condition):
-            return f"({spelled(condition)})"
-        case _:
-            return f"({spelled(tree)})"
+    return spelled(tree) if tree[0] == "name" else f"({spelled(tree)})"
 
 
 def literal(value: Any) -> str:
@@ -94,30 +88,8 @@ def truth(tree: Tree, event: Mapping[str, Any]) -> bool | None:
             return negation(truth(part, event))
         case ("in" | "like", True, *rest):  # the NOT of the other, also on lists
             return negation(truth((tree[0], False, *rest), event))
-    read = sorted(names(tree))
-    values = {name: elements(event.get(name)) for name in read}
-    if len(read) == 1:
-        answers = [on_values(tree, {read[0]: value}) for value in values[read[0]] or [None]]
-        return True if True in answers else False if False in answers else None
-    return on_values(
-        tree, {n: found[0] if len(found) == 1 else None for n, found in values.items()}
-    )
-
-
-def names(tree: Any) -> set[str]:
-    match tree:
-        case ("name" | "bool", name):
-            return {name}
-        case ("in" | "like" | "null", _, name, *_):
-            return {name}
-        case tuple():
-            return set().union(*map(names, tree))
-        case _:
-            return set()
-
-
-def elements(value: Any) -> list[Any]:
-    return [v for v in (value if isinstance(value, list) else [value]) if v is not None]
+    answers = [on_values(tree, values) for values in readings(tree, event)]
+    return True if True in answers else False if False in answers else None
 
 
 def conjunction(truths: list[bool | None]) -> bool | None:
@@ -141,12 +113,13 @@ def on_values(tree: Tree, values: Mapping[str, Any]) -> bool | None:
             return disjunction([on_values(part, values) for part in parts])
         case ("not", part):
             return negation(on_values(part, values))
-        case ("const", value):
+        case ("lit", value):
             return bool(value)
-        case ("bool", name):
-            return None if values[name] is None else values[name] is True
+        case ("name", _):
+            value = valued(tree, values)
+            return None if value is None else value is True
         case ("null", negated, name):
-            return (values[name] is None) is not negated
+            return (valued(name, values) is None) is not negated
         case ("cmp", operator, left, right):
             return compared(operator, valued(left, values), valued(right, values))
         case ("between", False, value, low, high):
@@ -155,12 +128,10 @@ def on_values(tree: Tree, values: Mapping[str, Any]) -> bool | None:
         case ("between", True, value, low, high):
             return disjunction([on_values(("cmp", "<", value, low), values),
                                 on_values(("cmp", ">", value, high), values)])  # fmt: skip
-        case ("in", False, name, texts):
-            return disjunction(
-                [on_values(("cmp", "=", ("name", name), ("lit", text)), values) for text in texts]
-            )
+        case ("in", False, name, *members):
+            return disjunction([on_values(("cmp", "=", name, m), values) for m in members])
         case ("like", False, name, pattern):
-            value = values[name]
+            value = valued(name, values)
             return None if value is None else isinstance(value, str) and like(pattern, value)
         case ("in" | "like", True, *rest):
             return negation(on_values((tree[0], False, *rest), values))
@@ -174,15 +145,14 @@ def valued(tree: Tree, values: Mapping[str, Any]) -> Any:
         case ("lit", value):
             return value
         case ("name", name):
-            return values[name]
-        case ("cond", condition):
-            return on_values(condition, values)
+            value = values.get(name)
+            return None if value is MANY else value
         case ("neg", part):
             return calculated("*", valued(part, values), -1)
         case ("math", operator, left, right):
             return calculated(operator, valued(left, values), valued(right, values))
         case _:
-            raise AssertionError(tree)
+            return on_values(tree, values)
 
 
 def number(value: Any) -> bool:
@@ -214,7 +184,7 @@ def calculated(operator: str, left: Any, right: Any) -> Any:
     if operator == "/":
         if right == 0:
             return None
-        exact = abs(left) // abs(right) * (1 if left * right >= 0 else -1)
+        exact = quotient(left, right)
     else:
         exact = {"+": left + right, "-": left - right, "*": left * right}[operator]
     bits = exact & (2**64 - 1)
@@ -231,18 +201,4 @@ def compared(operator: str, left: Any, right: Any) -> bool | None:
             return False
     elif type(left) is not type(right) or left is FOREIGN or operator not in ("=", "<>"):
         return False
-    match operator:
-        case "=":
-            return bool(left == right)
-        case "<>":
-            return bool(left != right)
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case ">":
-            return bool(left > right)
-        case ">=":
-            return bool(left >= right)
-        case _:
-            raise AssertionError(operator)
+    return COMPARE[operator](left, right)

@@ -1,8 +1,8 @@
 """What CloudEvents SQL expressions mean, evaluated directly: for constants and for residuals.
 
-An expression is a function of the values of the attributes (`formula`), which raises
-`EvaluationError` at the first error. On an event it is true, false or (None) an error (`truth`):
-this is where attributes with several values are dealt with.
+`formula` turns a tree into a function of the attributes' values, which raises `EvaluationError` at
+the first error. `truth` turns it into a function of an event, whose attributes may have several
+values; it gives true, false or (None) an error.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from tidings.language import wildcard
+from tidings.language.constraint import Check
 from tidings.language.dialects.cesql.values import (
     CASTS,
     EvaluationError,
@@ -24,18 +25,24 @@ from tidings.language.dialects.cesql.values import (
     native,
     text,
 )
+from tidings.language.dialects.sql_evaluation import (
+    ORDERINGS,
+    Condition,
+    Truth,
+    Values,
+    negation,
+    on_event,
+)
 from tidings.language.dialects.sql_syntax import Node, names
 from tidings.language.event import lookup
 
-Values = Mapping[str, Value | None]  # None for an attribute with several values
 Formula = Callable[[Values], Value]
-Truth = bool | None
 
 REQUIRED: Final = frozenset({"id", "source", "specversion", "type"})  # every CloudEvent has them
 
 
-def passes(node: Node) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether an event passes a filter: the expression is the boolean true, and nothing failed."""
+def passes(node: Node) -> Check:
+    """Whether an event passes a filter: the expression is the boolean true, without an error."""
     if node.operator == "name":
         name = str(node.value)
         return lambda event: any(value is True for value in lookup(event, name))
@@ -43,7 +50,7 @@ def passes(node: Node) -> Callable[[Mapping[str, Any]], bool]:
     return lambda event: answer(event) is True
 
 
-def truth(node: Node) -> Callable[[Mapping[str, Any]], Truth]:
+def truth(node: Node) -> Condition:
     """Whether an expression, cast to a boolean, is true of an event, false, or (None) an error."""
     parts = tuple(map(truth, node.parts)) if node.operator in _JOINED else ()
     match node.operator:
@@ -61,9 +68,9 @@ def truth(node: Node) -> Callable[[Mapping[str, Any]], Truth]:
         case "xor":
             return lambda event: _xor(parts[0](event), parts[1](event))
         case "not":
-            return lambda event: _not(parts[0](event))
+            return lambda event: negation(parts[0](event))
         case _:
-            return _leaf_truth(formula(node), tuple(names(node)))
+            return on_event(_without_errors(formula(node)), tuple(names(node)))
 
 
 _JOINED: Final = frozenset({"and", "or", "xor", "not"})
@@ -73,45 +80,20 @@ def _xor(left: Truth, right: Truth) -> Truth:
     return None if left is None or right is None else left is not right
 
 
-def _not(answer: Truth) -> Truth:
-    return None if answer is None else not answer
+def _without_errors(test: Formula) -> Callable[[Values], Truth]:
+    """A formula, cast to a boolean, that gives None where it would raise an error."""
 
-
-def _leaf_truth(test: Formula, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Truth]:
-    """A test on an event, of which attributes may have several values."""
-
-    def on_values(values: Values) -> Truth:
+    def answer(values: Values) -> Truth:
         try:
             return boolean(test(values))
         except EvaluationError:
             return None
 
-    def single(event: Mapping[str, Any]) -> Truth:
-        found = lookup(event, names[0])
-        if not found:
-            return on_values({})
-        result: Truth = None
-        for value in found:
-            answer = on_values({names[0]: native(value)})
-            if answer is True:
-                return True
-            if answer is False:
-                result = False
-        return result
-
-    def several(event: Mapping[str, Any]) -> Truth:
-        values: dict[str, Value | None] = {}
-        for name in names:
-            found = lookup(event, name)
-            if found:
-                values[name] = native(found[0]) if len(found) == 1 else None
-        return on_values(values)
-
-    return single if len(names) == 1 else several
+    return answer
 
 
 def formula(node: Node) -> Formula:
-    """A tree as a function of the values of its attributes."""
+    """A tree as a function of its attributes' values."""
     parts = tuple(map(formula, node.parts))
     match node.operator:
         case "literal":
@@ -136,7 +118,7 @@ def formula(node: Node) -> Formula:
         case "=":
             return lambda values: _equal(parts[0](values), parts[1](values))
         case "<" | "<=" | ">" | ">=":
-            compare = _ORDERS[node.operator]
+            compare = ORDERINGS[node.operator]
             return lambda values: compare(integer(parts[0](values)), integer(parts[1](values)))
         case "like":
             fits = wildcard.matcher(str(node.value), ignore_case=False)
@@ -156,37 +138,29 @@ def formula(node: Node) -> Formula:
             raise AssertionError(node.operator)
 
 
-_ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-}
-
-
 def _read(values: Values, name: str) -> Value:
     if name not in values:
         raise EvaluationError("missing attribute")
     value = values[name]
     if value is None:
         raise EvaluationError("cast")
-    return value
+    return native(value)
 
 
 def _equal(left: Value, right: Value) -> bool:
-    """Equality, after a cast to the type of the right side (section 3.7)."""
+    """Equality, after a cast of the left side to the type of the right one (section 3.7)."""
     return CASTS[kind_of(right)](left) == right
 
 
 def _among(left: Value, *members: Value) -> bool:
-    """Whether a value is among others, all cast to its type."""
+    """Whether a value is among the members, each cast to the type of the value."""
     cast = CASTS[kind_of(left)]
     return left in [cast(member) for member in members]
 
 
 def _call(name: str, arguments: tuple[Formula, ...]) -> Formula:
     function = function_for(name, len(arguments))
-    assert function is not None  # the reader has seen to it
+    assert function is not None  # the reader checks it
     variadic = (function.variadic or "",) * (len(arguments) - len(function.parameters))
     casts = [CASTS[kind] for kind in (*function.parameters, *variadic)]
     call = function.call

@@ -1,9 +1,9 @@
-"""Tests of CloudEvents SQL that read attributes: where they are true, and where they are false.
+"""The leaves of a translation from CloudEvents SQL: where a test is true, and where it is false.
 
-A test of one attribute against constants is taken apart by the types that a value may have, because
-each is cast in its own way. Numbers and booleans are sets that our constraints can say; so are
-texts unless they are cast to integers, and then a residual decides, about texts alone. Any other
-test is a residual.
+CloudEvents SQL casts each type in its own way. So the translation splits a test of one attribute
+against constants by the types that a value may have. Our constraints can say which numbers and
+booleans satisfy the test, and which texts, unless it casts texts to integers; then a residual
+decides about the texts. Any other test becomes a residual as a whole.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from tidings.language.dialects.cesql.parts import (
     negated,
     residual,
 )
-from tidings.language.dialects.cesql.syntax import ORDERINGS
 from tidings.language.dialects.cesql.values import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -39,11 +38,12 @@ from tidings.language.dialects.cesql.values import (
     kind_of,
     text,
 )
-from tidings.language.dialects.sql_syntax import Node, names
+from tidings.language.dialects.sql_evaluation import ORDERINGS
+from tidings.language.dialects.sql_syntax import FLIPPED, Node, names
 
 
 class Leaf(NamedTuple):
-    """Where a test is true, where false, and where either, if that is simpler."""
+    """Where a test is true, where it is false, and where it is either, if that is simple to say."""
 
     true: Part
     false: Part
@@ -51,11 +51,12 @@ class Leaf(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """What a test makes of the values of one type.
+    """Which values of one type satisfy a test.
 
-    `true` and `false` are constraints that say for which values it is so; `false` is None where it
-    is false for all others. With `residual` only evaluation can tell, and `hint` is what a value
-    must be at least for the test to be true.
+    `true` and `false` are constraints on the values for which the test is true or false; `false` is
+    None if the test is false for all values for which it is not true. If `residual` is set, only
+    evaluation can tell, and every value for which the test is true satisfies `hint`; None if there
+    is no such value.
     """
 
     true: tuple[Part, ...] = ()
@@ -73,7 +74,7 @@ class _Shape(NamedTuple):
 
 
 def leaf_of(node: Node) -> Leaf:
-    """What is to be known of a test."""
+    """Where a test is true, and where it is false."""
     if not names(node):
         try:
             answer = boolean(formula(node)({}))
@@ -125,7 +126,7 @@ def _of_shape(node: Node, shape: _Shape) -> Leaf:
 
 
 def _booleans(node: Node, name: str) -> _Values:
-    """What a test makes of the two booleans, by trying them."""
+    """Which booleans satisfy a test, found by trying both."""
     test = formula(node)
     answers: dict[bool, list[Part]] = {True: [], False: []}
     for value in (True, False):
@@ -139,7 +140,7 @@ def _booleans(node: Node, name: str) -> _Values:
 
 
 def _shape(node: Node) -> _Shape | None:
-    """A test as one of an attribute against constants, if it is such a test."""
+    """A test as one of an attribute against constants; None if it is of another kind."""
     match node.operator:
         case "name" | "call":
             name = _subject(node, "boolean")
@@ -158,7 +159,7 @@ def _shape(node: Node) -> _Shape | None:
 
 
 def _subject(node: Node, kind: str) -> str | None:
-    """The attribute that a node is, where casting to a type does the same to both."""
+    """The attribute that a node names, alone or within a cast to this type; else None."""
     if node.operator == "call" and node.value == _CASTS[kind]:
         node = node.parts[0]
     return str(node.value) if node.operator == "name" else None
@@ -168,7 +169,7 @@ _CASTS: Final = {"boolean": "BOOL", "integer": "INT", "text": "STRING"}
 
 
 def _constant(node: Node) -> Value | None:
-    """What a node without names gives; None where it has names or fails."""
+    """The value of a node without names; None if it has names or is an error."""
     if names(node):
         return None
     try:
@@ -199,7 +200,7 @@ _TRUTHS: Final = {True: ((INTEGER_MIN, -1), (1, INTEGER_MAX)), False: ((0, 0),)}
 
 
 def _spellings(word: str) -> tuple[str, ...]:
-    """A word in every mixture of cases: few enough, and an index finds them."""
+    """A word in every mixture of cases: few enough to list, and the index finds them."""
     return tuple(sorted(map("".join, product(*((c, c.upper()) for c in word)))))
 
 
@@ -237,7 +238,7 @@ def _ordering(node: Node) -> _Shape | None:
     left, right = node.parts
     if names(right):
         left, right = right, left
-        operator = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
+        operator = FLIPPED[operator]
     name = _subject(left, "integer")
     constant = _constant(right)
     if name is None or constant is None:
@@ -246,7 +247,7 @@ def _ordering(node: Node) -> _Shape | None:
         bound = integer(constant)
     except EvaluationError:
         return None
-    last = bound if operator in ("<=", ">") else bound - 1  # of those below
+    last = bound if operator in ("<=", ">") else bound - 1  # of the lower range
     ranges = [(INTEGER_MIN, last), (last + 1, INTEGER_MAX)]
     sides = [(_integers(name, *r),) if r[0] <= r[1] else () for r in ranges]
     if operator in (">", ">="):
@@ -265,7 +266,7 @@ def _like(name: str, pattern: str) -> _Shape:
 
 
 def _fits_numerals(pattern: str) -> bool:
-    """Whether the text of a number may fit a pattern: -17, 2.5, 1e+300, inf, nan."""
+    """Whether the text of a number, such as -17, 2.5, 1e+300, inf or nan, may fit a pattern."""
     parts = wildcard.tokens(pattern)
     literal = "".join(part for part in parts if isinstance(part, str))
     if (
@@ -295,14 +296,14 @@ def _membership(node: Node) -> _Shape | None:
     among = constrained(name, "in", "string", tuple(texts))
     try:
         integers = [integer(constant) for constant in constants]
-    except EvaluationError:  # so it is for every integer, but not for the numbers that are texts
+    except EvaluationError:  # an error for every integer, but not for numbers that are texts
         hint = exists(name, "number") if any(map(_numeral, texts)) else None
         return _Shape(name, _Values((among,)), _Values(residual=True, hint=hint))
     return _Shape(name, _Values((among,)), _numbers(name, integers, texts))
 
 
 def _numbers(name: str, integers: Iterable[int], texts: list[str]) -> _Values:
-    """Integers that are among some, and other numbers that are among texts, being texts."""
+    """The integers among `integers`, and the other numbers, which are texts, among `texts`."""
     if any(_numeral(given) and not _is_integer(given) for given in texts):
         return _Values(residual=True, hint=exists(name, "number"))
     members = tuple(sorted(set(integers)))
@@ -310,7 +311,7 @@ def _numbers(name: str, integers: Iterable[int], texts: list[str]) -> _Values:
 
 
 def _is_integer(given: str) -> bool:
-    """Whether a text is that of an integer of 32 bit, as a cast would write it."""
+    """Whether a text is what the cast of a 32-bit integer to a text gives."""
     if _INTEGER.fullmatch(given) is None:
         return False
     return INTEGER_MIN <= int(given) <= INTEGER_MAX and str(int(given)) == given
@@ -320,7 +321,7 @@ _INTEGER: Final = re.compile(r"-?[0-9]{1,10}")
 
 
 def _numeral(given: str) -> bool:
-    """Whether a text may be that of a number."""
+    """Whether a text may be the text of a number."""
     try:
         float(given)
     except ValueError:

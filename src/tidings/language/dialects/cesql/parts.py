@@ -1,7 +1,7 @@
-"""Parts of a translation from CloudEvents SQL: expressions that know how large they are.
+"""Parts of a translation from CloudEvents SQL: expressions of ours that know how large they are.
 
-Joining parts past a bound raises `TooLarge`; the translation then leaves that part of the filter to
-a residual (`residual`), which is one opaque constraint beside the attributes that it needs.
+Joining parts past a bound raises `TooLarge`. The translation then makes that part of the filter a
+`residual`: one opaque constraint beside the attributes that it needs.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from tidings.language.dialects.cesql.syntax import kind, write_expression
 from tidings.language.dialects.sql_syntax import Node
 from tidings.language.expression import ALWAYS, NEVER, Expression, conjoin, disjoin
 
-MAX_SIZE: Final = 1_024  # constraints, long ones counted more than once
+MAX_SIZE: Final = 1_024  # constraints; a long one counts more than once
 MAX_FILTERS: Final = 64  # in the normal form
-MAX_HEIGHT: Final = 24
-MAX_NEEDED: Final = 16  # attributes asked for beside a residual
+MAX_PART_HEIGHT: Final = 24
+MAX_NEEDED: Final = 16  # attributes whose presence stands beside a residual
 
 
 class Part(NamedTuple):
-    """An expression, and bounds on its size, on its normal form's and on its height."""
+    """An expression, with upper bounds of its size, its filters and its height."""
 
     expression: Expression
     size: int = 1
-    filters: int = 1
+    filters: int = 1  # in the normal form
     height: int = 1
 
 
 class TooLarge(Exception):
-    """The translation would pass a bound."""
+    """The translation would exceed a bound."""
 
 
 ALWAYS_PART: Final = Part(ALWAYS, 0)
@@ -50,7 +50,7 @@ def all_of(parts: Iterable[Part]) -> Part:
 
 
 def _implied(part: Part, others: list[Part]) -> bool:
-    """Whether a part asks for no more than an attribute that another asks something of."""
+    """Whether a part asks only for the presence of an attribute that another part tests."""
     match part.expression:
         case Constraint(name=name, operator="exists", type="any", negated=False):
             return any(
@@ -79,7 +79,7 @@ def _joined(
         return parts[0]
     size = sum(part.size for part in parts)
     height = 1 + max((part.height for part in parts), default=0)
-    if size > MAX_SIZE or filters > MAX_FILTERS or height > MAX_HEIGHT:
+    if size > MAX_SIZE or filters > MAX_FILTERS or height > MAX_PART_HEIGHT:
         raise TooLarge
     return Part(join(part.expression for part in parts), size, filters, height)
 
@@ -90,14 +90,14 @@ def constrained(name: str, operator: str, kind: str, operand: Operand = None) ->
 
 
 def _weight(operand: Operand) -> int:
-    """The size of a constraint: more than one where it holds long lists or texts."""
+    """The size of a constraint: more than one if it holds long lists or texts."""
     values = operand if isinstance(operand, tuple) else (operand,)
     length = sum(len(value) for value in values if isinstance(value, str))
     return 1 + len(values) // 64 + length // 256
 
 
 def exists(name: str, kind: str = "any") -> Part:
-    """The attribute is present, with a value of a type."""
+    """The attribute is present, with a value of this type."""
     return constrained(name, "exists", kind)
 
 
@@ -108,19 +108,19 @@ def negated(part: Part) -> Part:
 
 
 def holds(node: Node) -> Part:
-    """The residual of a node, without more."""
+    """The residual of a node, with nothing beside it."""
     return constrained("", "holds", "any", ("cesql", write_expression(node)))
 
 
 def residual(node: Node, wanted: bool) -> Part:
-    """What our constraints cannot say, or not shortly, beside the attributes that it needs."""
-    asked = as_boolean(node) if wanted else Node("not", (as_boolean(node),))
+    """A residual for what our constraints cannot say in short, beside the attributes it needs."""
+    test = as_boolean(node) if wanted else Node("not", (as_boolean(node),))
     needed = sorted(_needed(node, wanted))[:MAX_NEEDED]
-    return all_of([*map(exists, needed), holds(asked)])
+    return all_of([*map(exists, needed), holds(test)])
 
 
 def _needed(node: Node, wanted: bool | None = None) -> frozenset[str]:
-    """The attributes without which a node fails, or is not as wanted."""
+    """The attributes without which a node is an error, or not as wanted."""
     match node.operator:
         case "name":
             return frozenset({str(node.value)})
@@ -129,11 +129,11 @@ def _needed(node: Node, wanted: bool | None = None) -> frozenset[str]:
         case "and" | "or" if wanted is (node.operator == "and"):
             return frozenset[str]().union(*(_needed(part, wanted) for part in node.parts))
         case "and" | "or":
-            return _needed(node.parts[0])  # those behind it may not be reached
+            return _needed(node.parts[0])  # evaluation may not reach the other parts
         case _:
             return frozenset[str]().union(*map(_needed, node.parts))
 
 
 def as_boolean(node: Node) -> Node:
-    """A node as the boolean that it is cast to."""
+    """A node, cast to a boolean if it is not one."""
     return node if kind(node) == "boolean" else Node("call", (node,), "BOOL")

@@ -1,10 +1,10 @@
-"""Reading and writing CloudEvents SQL 1.0, sections 2 and 3.6.
+"""Reading and writing CloudEvents SQL 1.0: the syntax of sections 2 and 3.6.
 
-Keywords and functions are read in any case. So are attribute names, which CloudEvents only has in
-lower case. NOT and the minus sign bind closest, then LIKE and IN, then arithmetic and comparisons;
-AND, OR and XOR bind alike and are taken from the left. `!=`, `<>`, NOT LIKE and NOT IN are read as
-the NOT of the other, which they are. A call of a function that is not there fails here, before any
-event has come.
+Keywords and functions may be in any case. So may attribute names, which the reader turns to lower
+case, as CloudEvents have no others. NOT and the minus sign bind closest, then LIKE and IN, then
+arithmetic and comparisons. AND, OR and XOR have one precedence and group from the left. The reader
+turns `!=`, `<>`, NOT LIKE and NOT IN into the NOT of their opposites. It refuses a call of an
+unknown function, so that no event can meet one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from tidings.language.errors import PredicateError
 
 KEYWORDS: Final = frozenset({"and", "or", "xor", "not", "like", "exists", "in", "true", "false"})
 ARITHMETIC: Final = frozenset({"+", "-", "*", "/", "%", "negative"})
-ORDERINGS: Final = frozenset({"<", "<=", ">", ">="})
 
 _TOKEN: Final = re.compile(
     r"[ \t\r\n]*(?:(?P<number>[0-9]+)(?![A-Za-z0-9_])|(?P<word>[A-Za-z0-9_]+)"
@@ -63,8 +62,8 @@ def tokens(text: str) -> Iterator[Token]:
         position = match.end()
 
 
-class _Reader:
-    """An expression being read."""
+class _ExpressionReader:
+    """Reads one expression, by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self.cursor = Cursor(text, tokens)
@@ -73,9 +72,7 @@ class _Reader:
         node = self.logic()
         self.cursor.finish("an operator")
         if kind(node) not in ("boolean", "any"):
-            self.cursor.fail(
-                "a boolean expression, as filters are", f"one of type {kind(node)}", at=0
-            )
+            self.cursor.fail("a boolean expression", f"one of type {kind(node)}", at=0)
         return node
 
     def logic(self) -> Node:
@@ -129,14 +126,14 @@ class _Reader:
         if self.cursor.ahead.kind != "text":
             self.cursor.fail("a text in quotes after LIKE")
         token = self.cursor.take()
-        return self.cursor.like(left, read_pattern(token.value), token.position)
+        return self.cursor.like(left, our_pattern(token.value), token.position)
 
     def members(self, left: Node) -> Node:
         self.cursor.wants("(")
         return self.cursor.node("in", (left, *self.listed()), position=left.position)
 
     def listed(self) -> list[Node]:
-        """Expressions between commas, up to a parenthesis of which the first is taken."""
+        """Read expressions between commas in parentheses, after the opening one."""
         parts: list[Node] = []
 
         def inner() -> Node:
@@ -190,7 +187,7 @@ class _Reader:
         digits = self.cursor.ahead.value.lstrip("0") or "0"
         number = int(sign + digits) if len(digits) <= 10 else INTEGER_MAX + 1
         if not INTEGER_MIN <= number <= INTEGER_MAX:
-            self.cursor.fail("an integer of 32 bit", at=start)
+            self.cursor.fail("a 32-bit integer", at=start)
         self.cursor.take()
         return self.cursor.node("literal", value=number, position=start)
 
@@ -201,7 +198,7 @@ class _Reader:
         if token.value.lower() in KEYWORDS:
             self.cursor.fail(f"a name ({token.value.upper()} is a keyword)")
         if _NAME.fullmatch(token.value) is None:
-            self.cursor.fail("a name of an attribute (letters and digits)")
+            self.cursor.fail("an attribute name (letters and digits)")
         self.cursor.take()
         return self.cursor.name(token.value.lower(), token.position)
 
@@ -218,25 +215,25 @@ class _Reader:
         arguments = [] if cursor.takes(")") else self.listed()
         if name not in FUNCTIONS:
             cursor.fail(
-                f"a function that there is ({', '.join(FUNCTIONS)})", repr(name), at=token.position
+                f"one of the functions {', '.join(FUNCTIONS)}", repr(name), at=token.position
             )
         if function_for(name, len(arguments)) is None:
             cursor.fail(
-                f"{name} with the number of arguments it takes",
-                f"{len(arguments)} of them",
+                f"the number of arguments that {name} takes",
+                str(len(arguments)),
                 at=token.position,
             )
         return cursor.node("call", tuple(arguments), name, token.position)
 
 
-def read_pattern(literal: str) -> str:
-    r"""A pattern of LIKE as one of ours: a backslash is one unless it stands before % or _."""
+def our_pattern(literal: str) -> str:
+    r"""A pattern of LIKE as one of ours: there a backslash escapes only % and _."""
     escaped = re.sub(r"\\(?![%_])", r"\\\\", literal)
     return wildcard.pattern_of(wildcard.tokens(escaped))
 
 
 def kind(node: Node) -> str:
-    """The type of what a node gives: boolean, integer, text; any where only the event can tell."""
+    """The type of a node's value: boolean, integer or text; any if it depends on the event."""
     match node.operator:
         case "name":
             return "any"
@@ -252,8 +249,8 @@ def kind(node: Node) -> str:
 
 
 def read_expression(text: str) -> Node:
-    """The tree of an expression that may be a filter."""
-    return _Reader(text).whole()
+    """The tree of an expression that can be a filter."""
+    return _ExpressionReader(text).whole()
 
 
 # Writing
@@ -273,7 +270,7 @@ def _spell(node: Node, write: Callable[[Node, int], str]) -> str:
     parts = node.parts
     match node.operator:
         case "literal":
-            return _read_before(write_literal(node.value))
+            return _writable(write_literal(node.value))
         case "name":
             return str(node.value)
         case "exists":
@@ -285,38 +282,38 @@ def _spell(node: Node, write: Callable[[Node, int], str]) -> str:
         case "not":
             return f"NOT {write(parts[0], 6)}"
         case "negative":
-            # A sign before digits would be read as part of the number.
+            # The reader takes a sign before digits as part of the number.
             return f"-{write(parts[0], 100 if parts[0].operator == 'literal' else 6)}"
         case "in":
             return f"{write(parts[0], 5)} IN ({', '.join(write(part, 0) for part in parts[1:])})"
         case "like":
-            return f"{write(parts[0], 5)} LIKE {_read_before(write_pattern(str(node.value)))}"
+            return f"{write(parts[0], 5)} LIKE {_writable(write_pattern(str(node.value)))}"
         case operator:
             level = _LEVELS[operator]
             return f"{write(parts[0], level)} {operator} {write(parts[1], level + 1)}"
 
 
-def _read_before(written: str | None) -> str:
-    """A literal that has been read, so it can be written."""
+def _writable(written: str | None) -> str:
+    """The text of a literal from a tree: the reader has read it, so it can be written."""
     assert written is not None
     return written
 
 
 def write_literal(value: object) -> str | None:
-    r"""A constant, or None for a text that no quotes can hold (it ends in a backslash, say)."""
+    r"""A constant; None for a text that no quotes can hold, for example one that ends in a \."""
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if not isinstance(value, str):
         return repr(value)
     for quote in "'\"":
-        # An odd number of backslashes would take the quote behind them for their own.
+        # An odd number of backslashes would escape the quote after them.
         if re.search(rf"(?<!\\)(?:\\\\)*\\(?:{quote}|\Z)", value) is None:
             return quote + value.replace(quote, "\\" + quote) + quote
     return None
 
 
 def write_pattern(pattern: str) -> str | None:
-    r"""The pattern of LIKE, or None where it asks for a backslash before any text."""
+    r"""The pattern of LIKE; None if it has a literal backslash before a wildcard."""
     parts = wildcard.tokens(pattern)
     written = ""
     for part, following in pairwise([*parts, ""]):

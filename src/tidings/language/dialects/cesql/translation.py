@@ -1,17 +1,16 @@
-"""The `cesql` dialect: CloudEvents SQL 1.0 as expressions.
+"""CloudEvents SQL 1.0 translated to expressions of ours.
 
-An event passes a filter where the expression is true and no error occurs (section 1.2). So an
-expression is true, false or an error, and becomes expressions that hold where it is the one or the
-other. AND and OR evaluate from the left and stop early: an error on the left is one of the whole,
-one on the right only where it is reached. A test of one attribute against constants says for each
-type what becomes of its values: integers and booleans by constraints, texts by constraints where no
-cast is asked of them, and else by a residual that is about texts alone.
+An event passes a filter if the expression is true and no error occurs (section 1.2). So an
+expression is true, false or an error, and becomes two expressions of ours: one holds where it is
+true, the other where it is false. AND and OR evaluate from the left and stop early: an error on the
+left makes the whole an error, an error on the right does so only if evaluation reaches it. `leaves`
+translates the tests between them.
 
-Events may hold what CloudEvents do not. A null, an empty list and a record are missing attributes;
-reals and integers past 32 bit are texts, as section 3.2 says of other types. A test that reads one
-attribute is true on a list when it is for any element, else false when it is for any, else an
-error; one that reads several takes a list of two and more for an error. Arithmetic that leaves 32
-bit is a math error.
+Events may hold values that CloudEvents do not. A null, an empty list and a record count as missing
+attributes; reals and integers past 32 bits count as texts, as section 3.2 says of other types. A
+test that reads one attribute is true on a list if it is true for any element, else false if it is
+false for any, else an error. A test that reads several attributes takes a list of two or more
+values as an error. Arithmetic that overflows 32 bits is a math error.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidings.language.constraint import Check, Constraint
-from tidings.language.dialects.cesql import evaluation as cesql_evaluation
+from tidings.language.dialects.cesql.evaluation import passes
 from tidings.language.dialects.cesql.leaves import Leaf, leaf_of
 from tidings.language.dialects.cesql.parts import (
     MAX_FILTERS,
@@ -36,11 +35,11 @@ from tidings.language.expression import Expression
 
 
 def read(given: str) -> Expression:
-    """The expression that holds where a filter lets an event pass."""
+    """The expression that holds for the events that pass a filter."""
     node = read_expression(given)
     if node.operator == "name":
         return Constraint(str(node.value), "=", "bool", False, True)
-    return _Translation().true(node).expression
+    return _Translation().of(node, wanted=True).expression
 
 
 def names(given: str) -> frozenset[str]:
@@ -49,26 +48,19 @@ def names(given: str) -> frozenset[str]:
 
 
 def test(given: str) -> Check:
-    """A filter as a function: whether it lets an event pass."""
-    return cesql_evaluation.passes(read_expression(given))
+    """A filter as a function: whether an event passes it."""
+    return passes(read_expression(given))
 
 
 class _Translation:
-    """One translation, and what it has found of each node."""
+    """One translation, with a cache of what each node has become."""
 
     def __init__(self) -> None:
         self.found: dict[tuple[int, bool], Part] = {}
         self.leaves: dict[int, Leaf] = {}
 
-    def true(self, node: Node) -> Part:
-        """Holds exactly where the node is true and nothing failed."""
-        return self.of(node, wanted=True)
-
-    def false(self, node: Node) -> Part:
-        """Holds exactly where the node is false and nothing failed."""
-        return self.of(node, wanted=False)
-
     def of(self, node: Node, wanted: bool) -> Part:
+        """Holds exactly where the node is as wanted, true or false, without an error."""
         key = (id(node), wanted)
         if key not in self.found:
             try:
@@ -94,7 +86,7 @@ class _Translation:
                 return leaf.true if wanted else leaf.false
 
     def conjunction(self, nodes: Sequence[Node], wanted: bool) -> Part:
-        """All of them are as wanted; those that would multiply filters too often are residuals."""
+        """All nodes are as wanted; one that would multiply the filters too often is a residual."""
         parts: list[Part] = []
         filters = 1
         for node in nodes:
@@ -106,10 +98,10 @@ class _Translation:
         return all_of(parts)
 
     def first(self, nodes: Sequence[Node], wanted: bool) -> Part:
-        """One of them is as wanted, and those before it are not and have not failed.
+        """One node is as wanted, and the ones before it are not as wanted, without an error.
 
-        Where "neither failed nor as wanted" can be had as "not failed" it is: what is as wanted
-        has been asked for already.
+        For the ones before it, "without an error" is enough where that is simple to say: if one of
+        them is as wanted, the disjunction holds already.
         """
         parts: list[Part] = []
         before: list[Part] = []
@@ -120,7 +112,7 @@ class _Translation:
         return any_of(parts)
 
     def unfailing(self, node: Node) -> Part | None:
-        """Where a node does not fail, if that is simple to say."""
+        """Where a node gives no error, if that is simple to say."""
         match node.operator:
             case "and" | "or" | "xor":
                 found = {self.unfailing(part) for part in node.parts}

@@ -1,8 +1,9 @@
 """Values of CloudEvents SQL 1.0: its three types, the casts between them, and the functions.
 
-Texts are `str`, integers `int` of 32 bit, booleans `bool`. What fails raises `EvaluationError`:
-an event passes a filter only if no error occurs (section 1.2), so the first one ends the evaluation
-and the value that the specification gives beside an error is never needed.
+Texts are `str`, integers are `int` within 32 bits, booleans are `bool`. A cast, an operator or a
+function that fails raises `EvaluationError`. An event passes a filter only if no error occurs
+(section 1.2), so the first error ends the evaluation, and nothing needs the value that the
+specification gives beside it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from tidings.language.dialects.sql_evaluation import exact
 from tidings.language.event import Scalar
 
 INTEGER_MIN: Final = -(2**31)
 INTEGER_MAX: Final = 2**31 - 1
-MAX_CHARACTERS: Final = 2**24  # of a text that is put together
+MAX_CHARACTERS: Final = 2**24  # of a concatenated text
 
 Value = str | int | bool
 
@@ -29,14 +31,14 @@ class EvaluationError(Exception):
 
 
 def native(value: Scalar) -> Value:
-    """A scalar of an event as a value: what is of none of the three types is text (section 3.2)."""
+    """A scalar of an event as a value: any scalar of another type becomes a text (section 3.2)."""
     if isinstance(value, bool | str) or (
         isinstance(value, int) and INTEGER_MIN <= value <= INTEGER_MAX
     ):
         return value
     try:
         return repr(value)
-    except ValueError:  # an integer of thousands of digits, which Python does not write
+    except ValueError:  # Python refuses to write an integer of thousands of digits
         return "inf" if value > 0 else "-inf"
 
 
@@ -90,27 +92,15 @@ CASTS: Final[dict[str, Callable[[Any], Value]]] = {
 
 
 def calculate(operator: str, left: int, right: int) -> int:
-    """Arithmetic on integers; division truncates, and what does not fit is an error."""
-    match operator:
-        case "+":
-            result = left + right
-        case "-":
-            result = left - right
-        case "*":
-            result = left * right
-        case "/" | "%":
-            if right == 0:
-                raise EvaluationError("math")
-            quotient = abs(left) // abs(right)
-            quotient = quotient if (left < 0) == (right < 0) else -quotient
-            result = quotient if operator == "/" else left - quotient * right
-        case _:
-            raise AssertionError(operator)
+    """Arithmetic on integers: division truncates; division by zero and overflow are errors."""
+    result = exact(operator, left, right)
+    if result is None:
+        raise EvaluationError("math")
     return fitting(result)
 
 
 def fitting(result: int) -> int:
-    """The result of arithmetic, if it is one of the integers."""
+    """The result of arithmetic; an error if it does not fit 32 bits."""
     if not INTEGER_MIN <= result <= INTEGER_MAX:
         raise EvaluationError("math")
     return result
@@ -120,7 +110,7 @@ def fitting(result: int) -> int:
 
 
 class Function(NamedTuple):
-    """A function: the types of its parameters, of those that may follow, and of what it gives."""
+    """A function: the types of its parameters, of any further arguments, and of its result."""
 
     call: Callable[..., Value]
     parameters: tuple[str, ...]
@@ -129,14 +119,14 @@ class Function(NamedTuple):
 
 
 def _castable(cast: Callable[[Value], Value]) -> Callable[[Value], bool]:
-    def asks(value: Value) -> bool:
+    def castable(value: Value) -> bool:
         try:
             cast(value)
         except EvaluationError:
             return False
         return True
 
-    return asks
+    return castable
 
 
 def _left(given: str, length: int) -> str:
@@ -166,13 +156,13 @@ def _concatenated(delimiter: str, *parts: str) -> str:
     return delimiter.join(parts)
 
 
-# Unicode's White_Space, which is less than what Python strips.
+# Unicode's White_Space property; Python's own `strip` removes more.
 _SPACES: Final = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
 )
 
-# Section 3.5, and the casts by name, for which the specification's own test kit asks.
+# Section 3.5, and the casts by name, which the specification's own test kit uses.
 FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
     "LENGTH": (Function(lambda x: fitting(len(x)), ("text",), "integer"),),
     "CONCAT": (Function(lambda *parts: _concatenated("", *parts), (), "text", "text"),),
@@ -196,7 +186,7 @@ FUNCTIONS: Final[dict[str, tuple[Function, ...]]] = {
 
 
 def function_for(name: str, arity: int) -> Function | None:
-    """The function of this name that takes so many arguments."""
+    """The function of this name that takes this number of arguments."""
     for function in FUNCTIONS.get(name, ()):
         fixed = len(function.parameters)
         if arity == fixed or (function.variadic is not None and arity > fixed):

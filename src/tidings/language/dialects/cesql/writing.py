@@ -1,9 +1,9 @@
-"""Our expressions as CloudEvents SQL.
+"""Our expressions written as CloudEvents SQL.
 
-CloudEvents SQL cannot ask for types: it casts. What is written here means the same on events whose
-attributes have the types that they are compared with, as CloudEvents have: texts, booleans, and
-integers of 32 bit. Every test is guarded by EXISTS, because a missing attribute is an error there
-and would refuse the event whatever the rest says.
+CloudEvents SQL casts values and cannot test their types. So a written filter means the same on
+events whose attributes have the types that it compares them with: texts, booleans and 32-bit
+integers, which are the types of CloudEvents. EXISTS guards every test, because a missing attribute
+is an error there, and an error would reject the event whatever the other tests say.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from tidings.language import text as tx
-from tidings.language import wildcard
 from tidings.language.constraint import Constraint
 from tidings.language.dialects.cesql.syntax import KEYWORDS, write_literal, write_pattern
 from tidings.language.dialects.cesql.values import INTEGER_MAX, INTEGER_MIN
+from tidings.language.dialects.sql_syntax import like_pattern
 from tidings.language.errors import TranslationError
 from tidings.language.expression import And, Expression, Not, Or
 
@@ -24,7 +24,7 @@ _NAME: Final = re.compile(r"[a-z0-9]*[a-z][a-z0-9]*")
 
 
 def write(expression: Expression) -> str:
-    """The filter that lets those events pass for which an expression holds."""
+    """The filter that the events pass for which an expression holds."""
     if isinstance(expression, And) and expression.parts:
         return " AND ".join(_part(part, alone=True) for part in expression.parts)
     return _written(expression, alone=True)
@@ -47,31 +47,31 @@ def _written(expression: Expression, alone: bool = False) -> str:
 
 
 def _part(expression: Expression, alone: bool = False) -> str:
-    """A part of a conjunction or disjunction: AND and OR bind alike, so it may need parentheses."""
+    """A part of a conjunction or disjunction. AND and OR have one precedence, hence parentheses."""
     text = _written(expression, alone)
     plain = isinstance(expression, Not) or text.startswith("NOT (") or " " not in text
     return text if plain else f"({text})"
 
 
 def _residual(constraint: Constraint, alone: bool) -> str:
-    """A test of this dialect, where an error in it refuses no more than the test itself would."""
+    """A test of this dialect; refused where an error in it would reject an event that matches."""
     assert isinstance(constraint.operand, tuple)
     dialect, text = constraint.operand
     if dialect != "cesql":
         raise _unsaid(constraint, f"it is a test of {dialect}")
     if constraint.negated or not alone:
-        raise _unsaid(constraint, "an error in it would refuse the event whatever the rest says")
+        raise _unsaid(constraint, "an error in it would reject the event, whatever the rest says")
     return str(text)
 
 
 def _constraint(constraint: Constraint) -> str:
-    """A constraint without regard to its negation."""
+    """A constraint, its negation aside."""
     name = constraint.name
     if _NAME.fullmatch(name) is None or name in KEYWORDS:
-        raise _unsaid(constraint, f"{name!r} is no name of an attribute in CloudEvents")
+        raise _unsaid(constraint, f"{name!r} is not an attribute name of CloudEvents")
     if constraint.operator == "exists":
         if constraint.type != "any":
-            raise _unsaid(constraint, "CloudEvents SQL casts, and cannot ask for types")
+            raise _unsaid(constraint, "CloudEvents SQL casts values and cannot test their types")
         return f"EXISTS {name}"
     return f"EXISTS {name} AND {_test(constraint, name)}"
 
@@ -93,20 +93,13 @@ def _test(constraint: Constraint, name: str) -> str:
             return f"{name} >= {values[0]} AND {name} <= {values[1]}"
         case "in":
             return f"{name} IN ({', '.join(values)})"
-        case "prefix":
-            pattern = wildcard.escape(operand) + "%"
-        case "suffix":
-            pattern = "%" + wildcard.escape(operand)
-        case "contains":
-            pattern = "%" + wildcard.escape(operand) + "%"
-        case "like":
-            pattern = operand
+        case "prefix" | "suffix" | "contains" | "like":
+            pattern = write_pattern(like_pattern(operator, operand))
+            if pattern is None:
+                raise _unsaid(constraint, "its patterns cannot hold a backslash there")
+            return f"{name} LIKE {pattern}"
         case _:
-            raise _unsaid(constraint, f"CloudEvents SQL has no operator like {operator}")
-    written = write_pattern(pattern)
-    if written is None:
-        raise _unsaid(constraint, "its patterns cannot hold a backslash there")
-    return f"{name} LIKE {written}"
+            raise _unsaid(constraint, f"CloudEvents SQL has no operator {operator}")
 
 
 def _literals(constraint: Constraint, values: Sequence[Any]) -> list[str]:
@@ -115,7 +108,7 @@ def _literals(constraint: Constraint, values: Sequence[Any]) -> list[str]:
         if isinstance(value, float) or (
             isinstance(value, int) and not INTEGER_MIN <= value <= INTEGER_MAX
         ):
-            raise _unsaid(constraint, f"{value!r} is no integer of 32 bit")
+            raise _unsaid(constraint, f"{value!r} is not a 32-bit integer")
         literal = write_literal(value)
         if literal is None and constraint.operator in ("=", "!=", "in"):
             raise _unsaid(constraint, "its texts cannot hold a backslash there")

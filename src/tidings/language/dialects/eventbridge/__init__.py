@@ -1,8 +1,8 @@
 """The `eventbridge` dialect: JSON event patterns of Amazon EventBridge, as event-ruler reads them.
 
-`syntax` reads a text into a tree, `translation` turns the tree into an expression of ours,
-`evaluation` answers residuals, and `writing` turns expressions back into text. `DIALECTS` asks for
-the four functions below.
+`syntax` reads a text into branches, `translation` turns these into an expression of ours,
+`evaluation` evaluates residuals, and `writing` turns expressions of ours into text. `DIALECTS`
+calls the four functions below.
 """
 
 from tidings.language.dialects.eventbridge.translation import names, read, test

@@ -1,8 +1,8 @@
-"""Addresses of the Internet Protocol in text, and blocks of them, as event-ruler reads them.
+"""Internet addresses in text, and blocks of them, as event-ruler reads them.
 
-An address is a number and a size in bytes, 4 or 16. There are several ways to write one: with
-leading zeros, in either case, with `::` for zeros; and one of version 6 that maps one of version 4
-is the latter. Names of hosts are never looked up.
+An address is a number and a size in bytes, 4 or 16. One address has several spellings: with leading
+zeros, in either case, with `::` for zeros. An IPv6 address that maps an IPv4 address is that IPv4
+address. Nothing here looks up host names.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _MAPPED: Final = 0xFFFF << 32
 
 
 class Address(NamedTuple):
-    """An address: 4 or 16 bytes, and their number."""
+    """An address: 4 or 16 bytes, and the number that they write."""
 
     size: int
     value: int
 
 
 class Block(NamedTuple):
-    """The addresses of one size from the first to the last."""
+    """A range of addresses of one size, from the first to the last."""
 
     size: int
     first: int
     last: int
-    bits: int  # that all of them share
+    bits: int  # leading bits that all of them share
 
     def holds(self, text: str) -> bool:
         """Whether a text writes an address of the block."""
@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 def read_address(text: str) -> Address | None:
-    """The address that a text writes; None where it writes none.
+    """The address that a text writes; None if the text is not an address.
 
     >>> read_address("010.0.0.1") == read_address("::ffff:0a00:1")
     True
@@ -75,7 +75,7 @@ def _read_version_6(text: str) -> Address | None:
 
 
 def read_block(text: str) -> Block | str:
-    """The block that a text in the notation of CIDR writes, or what is wrong with it."""
+    """The block that a text in CIDR notation writes; else what is expected instead."""
     written, slash, bits = text.partition("/")
     if not slash or "/" in bits:
         return "an address, one / and a number of bits"
@@ -83,7 +83,7 @@ def read_block(text: str) -> Block | str:
         return "an integer after the /"
     address = read_address(written)
     if address is None:
-        return "an address of IPv4 or IPv6 before the /"
+        return "an IPv4 or IPv6 address before the /"
     count, width = int(bits), 8 * address.size
     if not 0 <= count < width:
         return f"from 0 to {width - 1} bits after the /"

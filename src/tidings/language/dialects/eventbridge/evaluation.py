@@ -1,13 +1,14 @@
-"""EventBridge patterns asked of one event as it came: what our constraints cannot say, exactly.
+"""What event patterns mean, evaluated directly on one event as it came: for residuals.
 
-A field's values are found along its dotted name, through records and lists, and with each the
-elements of arrays that it lies in. Two fields satisfy a branch together only if they do not lie in
-different elements of the same array (event-ruler calls it array consistency). Fields are taken in
-the order of their names, and `exists: false` asks for a field that is absent from wherever those
-before it were found.
+`values_of` follows a field's dotted name through records and lists, and finds its values, each with
+the array elements that it lies in. Two fields satisfy a branch together only if they do not lie in
+different elements of one array (event-ruler calls this array consistency). Fields go in the order
+of their names. `exists: false` holds if the field is absent from the elements that the fields
+before it have chosen.
 
-Arrays nest, so elements that can still matter are those of one chain of arrays at a time. Elements
-that no later field lies in are forgotten, which keeps the work near the size of the event.
+Arrays nest, so at any time the elements that still matter belong to one chain of arrays. The search
+(`_consistent`) forgets the elements of arrays that no later field lies in, which keeps the work
+near the size of the event.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_DEPTH, SCALARS, Scalar, scalar
 
 ValueTest = Callable[[Scalar | None], bool]
-Elements = dict[int, int]  # of arrays, by their identity: the element
+Elements = dict[int, int]  # the index of an element, by the identity of its array
 NOWHERE: Final[Elements] = {}
 
 
@@ -32,11 +33,11 @@ class Field(NamedTuple):
 
     name: str
     holds: ValueTest
-    absent: bool  # whether absence will do
+    absent: bool  # whether the field may also be absent
 
 
 def compile_branches(branches: list[Branch]) -> Check:
-    """A function that tells whether an event satisfies any of the branches."""
+    """A function that says whether an event satisfies any of the branches."""
     compiled = [_compile(branch) for branch in branches]
     if len(compiled) == 1:
         return compiled[0]
@@ -56,7 +57,7 @@ def _compile(branch: Branch) -> Check:
 
     def together(event: Mapping[str, Any]) -> bool:
         found: list[Found] = []
-        plain = True  # no array so far, so all that is there is there together
+        plain = True  # no field so far lies in an array, so the values found are consistent
         for name, holds, absent in fields:
             values = values_of(event, name)
             kept = [elements for value, elements in values if holds(value)]
@@ -83,7 +84,7 @@ def _field(name: str, choices: tuple[Choice, ...]) -> Field:
 
 
 def values_of(event: Mapping[str, Any], name: str) -> list[tuple[Scalar | None, Elements]]:
-    """The values of a field, nulls among them, each with the elements of arrays that it lies in."""
+    """The values of a field, including nulls, each with the array elements that it lies in."""
     found: list[tuple[Scalar | None, Elements]] = []
     _follow(event, name, name, NOWHERE, found)
     return found
@@ -121,7 +122,7 @@ def _open(
     found: list[tuple[Scalar | None, Elements]],
     depth: int,
 ) -> None:
-    """Go on into a record or a list for the rest of a name; with none, collect what is here."""
+    """Follow the rest of a name into a record or a list; if `rest` is None, collect the values."""
     if depth > MAX_EVENT_DEPTH:
         raise EventError(f"attribute {name!r}: nested deeper than {MAX_EVENT_DEPTH} levels")
     if isinstance(value, Mapping):
@@ -142,15 +143,18 @@ def _open(
 
 
 class Found(NamedTuple):
-    """Where a field was found with a value that holds; and with any, if absence will do."""
+    """The elements in which a field satisfies its tests, and in which it is present at all."""
 
     kept: list[Elements]
-    present: list[Elements] | None
+    present: list[Elements] | None  # None unless the field may also be absent
 
 
 def _consistent(found: list[Found]) -> bool:
-    """Whether values that hold can be chosen, one a field, without two elements of one array."""
-    later: list[set[int]] = [set()]  # arrays that fields from the last on lie in
+    """Whether there is a choice of one value a field, no two in different elements of one array.
+
+    A state holds the elements chosen so far of the arrays that later fields lie in.
+    """
+    later: list[set[int]] = [set()]  # the arrays of the last field, of the last two, …
     for kept, present in reversed(found):
         later.append(later[-1].union(*kept, *(present or ())))
     states: dict[frozenset[tuple[int, int]], Elements] = {frozenset(): {}}
@@ -172,7 +176,7 @@ def _consistent(found: list[Found]) -> bool:
 
 
 class _Places:
-    """Where a field was found, filed by the elements of arrays."""
+    """The places of a field, indexed by array element."""
 
     def __init__(self, places: list[Elements]) -> None:
         distinct = {frozenset(elements.items()): elements for elements in places}
@@ -182,10 +186,10 @@ class _Places:
             for entry in elements.items():
                 self.filed.setdefault(entry, []).append(elements)
         self.inside = Counter(array for elements in self.places for array in elements)
-        self.outside: dict[int, list[Elements]] = {}  # of an array: those that do not lie in it
+        self.outside: dict[int, list[Elements]] = {}  # by array: the places outside it
 
     def beside(self, state: Elements) -> Iterator[Elements]:
-        """Those that lie in no other element of an array than a state does."""
+        """The places consistent with a state: in no other element of an array that it is in."""
         few = self.places
         count = len(few)
         best: tuple[int, int] | None = None
@@ -241,11 +245,11 @@ def value_test(choice: Choice) -> ValueTest:
             tests = [value_test(test) for test in operand]
             return lambda value: not any(test(value) for test in tests)
         case kind:
-            raise AssertionError(f"{kind!r} is no test")
+            raise AssertionError(f"{kind!r} is not a kind of test")
 
 
 def _equals(wanted: int | float, compared: bool) -> ValueTest:
-    if not compared:  # event-ruler compares the digits
+    if not compared:  # event-ruler compares such a number by its digits
         return lambda value: type(value) in (int, float) and value == wanted
     near = float(wanted)
     return lambda value: (
@@ -268,10 +272,10 @@ def _within(bounds: Range) -> ValueTest:
 
 
 def _caseless(text: str, kind: str) -> Callable[[str], bool]:
-    """A character stands for its lower and its upper case, which may be several characters."""
+    """A character matches its lower and its upper case, which may be several characters."""
     alternatives = []
     for character in text:
-        if ord(character) > 0xFFFF:  # two of Java's characters, and these have no case
+        if ord(character) > 0xFFFF:  # for Java two characters, which have no case
             alternatives.append(_quoted(character))
         else:
             both = sorted({character.lower(), character.upper()})

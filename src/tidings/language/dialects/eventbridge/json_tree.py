@@ -1,7 +1,7 @@
-"""JSON text as a tree that knows where everything stands and keeps what is written twice.
+"""JSON text as a tree that knows the place of every value and keeps repeated names.
 
-For predicates that are JSON: a mistake in one is shown at its place, and a name that an object
-repeats is not lost. Events, of which there are many, are decoded by msgspec instead.
+The tree is for predicates in JSON: an error can show the place of a mistake, and a name that an
+object repeats is not lost. Events, which are many, go through msgspec instead.
 """
 
 from __future__ import annotations
@@ -22,49 +22,49 @@ _WORD: Final = re.compile(r"true\b|false\b|null\b")
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """A value and the place where it begins."""
+class JsonValue:
+    """A JSON value, and the place where it begins."""
 
     position: int
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """Its type, in words."""
         return _KINDS[type(self)]
 
 
 @dataclass(frozen=True, slots=True)
-class Object(Node):
+class Object(JsonValue):
     """An object: its members as written, each with the place of its name."""
 
-    members: tuple[tuple[str, int, Node], ...]
+    members: tuple[tuple[str, int, JsonValue], ...]
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class Array(Node):
+class Array(JsonValue):
     """An array."""
 
-    elements: tuple[Node, ...]
+    elements: tuple[JsonValue, ...]
     end: int
 
 
 @dataclass(frozen=True, slots=True)
-class String(Node):
+class String(JsonValue):
     """A string, unescaped."""
 
     value: str
 
 
 @dataclass(frozen=True, slots=True)
-class Number(Node):
-    """A number as it is written: it may have more digits than any type of ours."""
+class Number(JsonValue):
+    """A number as it is written: it may have more digits than any type of Python holds."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Word(Node):
+class Word(JsonValue):
     """`true`, `false` or `null`."""
 
     value: bool | None
@@ -79,23 +79,23 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-def read_tree(text: str) -> Node:
-    """The value that a JSON text writes; `PredicateError` says where it is none."""
-    reader = _Reader(text)
-    node = reader.value(0)
+def read_json(text: str) -> JsonValue:
+    """The value that a JSON text writes; `PredicateError` shows the place of a mistake."""
+    reader = _JsonReader(text)
+    value = reader.value(0)
     if reader.space() < len(text):
         reader.fail("the end of the text")
-    return node
+    return value
 
 
-class _Reader:
-    """One text being read."""
+class _JsonReader:
+    """Reads one text, by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.position = 0
 
-    def value(self, depth: int) -> Node:
+    def value(self, depth: int) -> JsonValue:
         start = self.space()
         if depth > MAX_DEPTH:
             self.fail(f"at most {MAX_DEPTH} levels of nesting", "more")
@@ -118,7 +118,7 @@ class _Reader:
 
     def object(self, start: int, depth: int) -> Object:
         self.position += 1
-        members: list[tuple[str, int, Node]] = []
+        members: list[tuple[str, int, JsonValue]] = []
         while not self.takes("}"):
             if members and not self.takes(","):
                 self.fail(", or }")
@@ -133,7 +133,7 @@ class _Reader:
 
     def array(self, start: int, depth: int) -> Array:
         self.position += 1
-        elements: list[Node] = []
+        elements: list[JsonValue] = []
         while not self.takes("]"):
             if elements and not self.takes(","):
                 self.fail(", or ]")
@@ -143,7 +143,7 @@ class _Reader:
     def string(self) -> str:
         written = _STRING.match(self.text, self.position)
         if written is None:
-            self.fail("a string that is closed and has only JSON's escapes", "another")
+            self.fail("a closed string with JSON's escapes only", "another string")
         value = written[1]
         if "\\" in value:
             value = json.loads(written[0])
@@ -155,14 +155,14 @@ class _Reader:
         return value
 
     def takes(self, mark: str) -> bool:
-        """Take a punctuation mark if it is next."""
+        """Take a punctuation mark if it comes next."""
         if not self.text.startswith(mark, self.space()):
             return False
         self.position += 1
         return True
 
     def space(self) -> int:
-        """Skip white space; the position after it."""
+        """Skip white space, and return the position after it."""
         match = _SPACE.match(self.text, self.position)
         assert match is not None
         self.position = match.end()

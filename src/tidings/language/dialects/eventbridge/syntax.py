@@ -1,12 +1,12 @@
-"""Event patterns of Amazon EventBridge as event-ruler reads them: their meaning and their mistakes.
+"""Reading event patterns of Amazon EventBridge, as event-ruler reads them.
 
-A pattern is a JSON object like the events it is for. It becomes *branches*, of which an event must
-satisfy any: each maps dotted names to tests, and every name must be satisfied by any of its tests.
-`$or` makes a branch of each of its objects. A name that comes again in the same branch replaces
-what it said before; that is event-ruler's way, and duplicates are no mistake.
+A pattern is a JSON object in the shape of the events that it matches. The reader turns it into
+*branches*, and an event matches if it satisfies any branch. A branch maps dotted names to tests;
+each field must satisfy one of its tests. `$or` makes a branch of each of its objects. A name that a
+branch repeats replaces its earlier tests; event-ruler does the same, so it is no mistake.
 
-What event-ruler refuses is refused here, with the place. Where it takes `$or` for the name of a
-field, because what follows is no list of two objects or more, so is it here.
+The reader refuses what event-ruler refuses, and shows the place. Like event-ruler it takes `$or` as
+the name of a field unless an array of two or more objects follows.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from tidings.language import wildcard
 from tidings.language.dialects.eventbridge.addresses import read_address, read_block, single
 from tidings.language.dialects.eventbridge.json_tree import (
     Array,
-    Node,
+    JsonValue,
     Number,
     Object,
     String,
     Word,
-    read_tree,
+    read_json,
 )
 from tidings.language.errors import PredicateError
 from tidings.language.text import MAX_CONSTANTS
 
 MAX_BRANCHES: Final = 4_096
 MAX_COMPILED: Final = 4_096  # characters of a wildcard, or of a text that ignores case
+EXACT: Final = 2**53  # up to here every integer is a double
 
 OR: Final = "$or"
-# Names that make event-ruler take what follows `$or` for tests and not for alternatives.
+# If one of these names follows `$or`, event-ruler takes `$or` as the name of a field.
 RESERVED: Final = frozenset({
     "exactly", "equals-ignore-case", "prefix", "suffix", "anything-but", "exists", "wildcard",
     "numeric", "cidr", "html", "=", "<", "<=", ">", ">=", "regex", "not-wildcard",
@@ -44,12 +45,12 @@ RESERVED: Final = frozenset({
 
 
 class Choice(NamedTuple):
-    """One of the tests of a field, of which any must hold.
+    """One of the tests of a field; the field must satisfy at least one of them.
 
-    The operand is for `text`, `prefix`, `suffix`, `iequals`, `iprefix`, `isuffix` a text; for
-    `like` a pattern of ours; for `number` a `Numeral`; for `word` true, false or None; for
-    `address` a block; for `range` a `Range`; for `exists` a boolean; for `but` the tests of which
-    none may hold.
+    The operand depends on the kind: for `text`, `prefix`, `suffix`, `iequals`, `iprefix` and
+    `isuffix` it is a text; for `like` a pattern of ours; for `number` a `Numeral`; for `word` true,
+    false or None; for `address` a `Block`; for `range` a `Range`; for `exists` a boolean; for `but`
+    a tuple of tests, none of which may hold.
     """
 
     kind: str
@@ -58,36 +59,36 @@ class Choice(NamedTuple):
 
 
 class Numeral(NamedTuple):
-    """A number in a pattern; one that no double writes with the same digits cannot be compared."""
+    """A number in a pattern; it is comparable if a double writes it with the same digits."""
 
     value: int | float
     comparable: bool
 
 
 class Range(NamedTuple):
-    """Numbers from one to another; None where there is no bound."""
+    """The numbers between two bounds; None stands for no bound."""
 
     low: int | float | None
-    above: bool  # without the lower bound itself
+    above: bool  # whether the lower bound itself is excluded
     high: int | float | None
-    below: bool  # without the upper bound itself
+    below: bool  # whether the upper bound itself is excluded
 
 
 Branch = dict[str, tuple[Choice, ...]]
 
 
-def read_rule(text: str) -> list[Branch]:
-    """The branches of a pattern, or a `PredicateError` that says where it is none."""
-    tree = read_tree(text)
+def read_event_pattern(text: str) -> list[Branch]:
+    """The branches of a pattern; `PredicateError` shows the place of a mistake."""
+    tree = read_json(text)
     if not isinstance(tree, Object):
         raise PredicateError(text, tree.position, "an object as the pattern", tree.kind)
     try:
-        return _Rule(text, alternatives=True).branches(tree)
+        return _PatternReader(text, alternatives=True).branches(tree)
     except PredicateError as error:
         if OR not in text:
             raise
         try:
-            return _Rule(text, alternatives=False).branches(tree)
+            return _PatternReader(text, alternatives=False).branches(tree)
         except PredicateError:
             raise error from None
 
@@ -100,7 +101,7 @@ def comparable(number: int | float) -> bool:
     """
     if type(number) is float:
         return math.isfinite(number)
-    if -(2**53) <= number <= 2**53:
+    if -EXACT <= number <= EXACT:
         return True
     try:
         return Decimal(repr(float(number))) == number
@@ -108,8 +109,8 @@ def comparable(number: int | float) -> bool:
         return False
 
 
-class _Rule:
-    """One pattern being read."""
+class _PatternReader:
+    """Reads one pattern; without `alternatives` it takes every `$or` as the name of a field."""
 
     def __init__(self, text: str, alternatives: bool) -> None:
         self.text = text
@@ -142,8 +143,8 @@ class _Rule:
             else:
                 self.fail(value, "an object or an array of values", value.kind)
 
-    def objects(self, node: Node, path: str, branches: list[Branch]) -> None:
-        """The objects of an `$or`: each goes on from every branch there was."""
+    def objects(self, node: JsonValue, path: str, branches: list[Branch]) -> None:
+        """The objects of an `$or`: each continues every branch that there was before."""
         if not isinstance(node, Array):
             self.fail(node, f"an array of objects after {OR}", node.kind)
         before = [dict(branch) for branch in branches] or [{}]
@@ -167,12 +168,12 @@ class _Rule:
 
     # Tests
 
-    def test(self, node: Node) -> Choice:
+    def test(self, node: JsonValue) -> Choice:
         self.count(node)
         match node:
             case String(_, value):
                 address = read_address(value)
-                if address is not None:  # an address is compared as one, however it is written
+                if address is not None:  # event-ruler compares addresses, whatever their spelling
                     return Choice("address", single(address), _json(value))
                 return Choice("text", value, _json(value))
             case Number(_, written):
@@ -226,7 +227,7 @@ class _Rule:
             repr(name[:60]),
         )
 
-    def anything_but(self, node: Node) -> Choice:
+    def anything_but(self, node: JsonValue) -> Choice:
         if isinstance(node, Object):
             name, at, value = self.only(node, "an anything-but expression")
             kind = _BUT.get(name)
@@ -245,15 +246,15 @@ class _Rule:
             self.fail(node, "at least one value after anything-but", "none")
         return Choice("but", tests, f"{head}[{','.join(test.json for test in tests)}]{tail}")
 
-    def member(self, node: Node, name: str, kind: str) -> Choice:
-        """One of the operands inside anything-but and another expression."""
+    def member(self, node: JsonValue, name: str, kind: str) -> Choice:
+        """One of the operands of an expression inside anything-but."""
         self.count(node)
         text = self.string(node, name)
         if not text and kind in ("prefix", "suffix"):
             self.fail(node, f"a {name} that is not empty inside anything-but", "an empty one")
         return Choice(kind, self.pattern(text, node) if kind == "like" else text, _json(text))
 
-    def plain_member(self, node: Node) -> Choice:
+    def plain_member(self, node: JsonValue) -> Choice:
         """One of the values after anything-but."""
         self.count(node)
         match node:
@@ -263,12 +264,12 @@ class _Rule:
                 return Choice("number", Numeral(self.number(node), True), node.text)
         self.fail(node, "strings or numbers after anything-but", node.kind)
 
-    def numeric(self, node: Node) -> Choice:
-        """A range: `=`, or a lower and an upper bound, or one of them."""
+    def numeric(self, node: JsonValue) -> Choice:
+        """A number after `=`, or a range: a lower bound, an upper bound, or both."""
         if not isinstance(node, Array):
             self.fail(node, "an array after numeric", node.kind)
         parts = list(node.elements)
-        bounds: list[tuple[str, int | float, Node]] = []
+        bounds: list[tuple[str, int | float, JsonValue]] = []
         while parts:
             operator = parts.pop(0)
             if not isinstance(operator, String):
@@ -285,7 +286,7 @@ class _Rule:
                 self.fail(parts[0], "the end of the range", parts[0].kind)
         if not bounds:
             self.fail(node, "an operator and a number in numeric", "none")
-        written = ",".join(f'"{operator}",{_numeral(value)}' for operator, value, _ in bounds)
+        written = ",".join(f'"{operator}",{value!r}' for operator, value, _ in bounds)
         text = f'{{"numeric":[{written}]}}'
         if bounds[0][0] == "=":
             return Choice("number", Numeral(bounds[0][1], True), text)
@@ -296,28 +297,28 @@ class _Rule:
             else:
                 found = found._replace(high=bound, below=operator_text == "<")
         if found.low is not None and found.high is not None and found.low >= found.high:
-            self.fail(bounds[1][2], "an upper bound above the lower one", _numeral(found.high))
+            self.fail(bounds[1][2], "an upper bound above the lower one", repr(found.high))
         return Choice("range", found, text)
 
     # Values
 
-    def only(self, node: Object, what: str) -> tuple[str, int, Node]:
-        """The one member of an object."""
+    def only(self, node: Object, what: str) -> tuple[str, int, JsonValue]:
+        """The only member of an object."""
         if not node.members:
             self.fail(node, f"a name in {what}", "none")
         if len(node.members) > 1:
             self.fail(node.members[1][1], f"one name in {what}", "a second")
         return node.members[0]
 
-    def string(self, node: Node, name: str) -> str:
+    def string(self, node: JsonValue, name: str) -> str:
         if not isinstance(node, String):
             self.fail(node, f"a string after {name}", node.kind)
         if len(node.value) > MAX_COMPILED and name in ("wildcard", "equals-ignore-case"):
             self.fail(node, f"at most {MAX_COMPILED} characters after {name}", "more")
         return node.value
 
-    def number(self, node: Node) -> int | float:
-        """A number that can be compared."""
+    def number(self, node: JsonValue) -> int | float:
+        """The value of a number, if event-ruler can compare it."""
         if not isinstance(node, Number):
             self.fail(node, "a number", node.kind)
         found = numeral(node.text)
@@ -325,8 +326,8 @@ class _Rule:
             self.fail(node, "a number that a double writes with the same digits", node.text[:60])
         return found.value
 
-    def pattern(self, text: str, node: Node) -> str:
-        """A pattern of ours from one with `*`, which a backslash escapes."""
+    def pattern(self, text: str, node: JsonValue) -> str:
+        """A pattern of ours from a wildcard, in which a backslash escapes `*` and itself."""
         result = []
         characters = iter(text)
         previous = ""
@@ -345,12 +346,12 @@ class _Rule:
             previous = character
         return "".join(result)
 
-    def count(self, node: Node) -> None:
+    def count(self, node: JsonValue) -> None:
         self.constants += 1
         if self.constants > MAX_CONSTANTS:
             self.fail(node, f"at most {MAX_CONSTANTS} values in one pattern", "one more")
 
-    def fail(self, place: Node | int, expected: str, found: str | None = None) -> NoReturn:
+    def fail(self, place: JsonValue | int, expected: str, found: str | None = None) -> NoReturn:
         position = place if isinstance(place, int) else place.position
         raise PredicateError(self.text, position, expected, found)
 
@@ -363,22 +364,21 @@ _BUT: Final = {
 }
 
 
-MOST_DIGITS: Final = 4_300  # that Python reads an integer from, by default
+MAX_DIGITS: Final = 4_300  # of an integer that Python reads by default
 
 
 def numeral(written: str) -> Numeral:
-    """A number as it is written: an integer where it is one that doubles hold, else a double."""
+    """The value of a written number, and whether event-ruler can compare it.
+
+    An integer stays one if it is within 2^53 or not comparable; any other number is a double.
+    """
     exact = Decimal(written)
     near = float(written)
     fits = math.isfinite(near) and Decimal(repr(near)) == exact
-    whole = written.lstrip("-").isdigit() and len(written) <= MOST_DIGITS
-    if whole and (not fits or abs(near) <= 2**53):
+    whole = written.lstrip("-").isdigit() and len(written) <= MAX_DIGITS
+    if whole and (not fits or abs(near) <= EXACT):
         return Numeral(int(written), fits)
     return Numeral(near, fits)
-
-
-def _numeral(value: int | float) -> str:
-    return repr(value)
 
 
 def _json(text: str) -> str:

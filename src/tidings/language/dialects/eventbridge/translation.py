@@ -1,17 +1,18 @@
-"""The dialect `eventbridge`: JSON event patterns of Amazon EventBridge, as event-ruler has them.
+"""Event patterns of Amazon EventBridge translated to expressions of ours.
 
-`eventbridge_rules` reads a pattern to branches of fields with tests; here these become constraints
-of ours. Most tests are one constraint. What our constraints cannot say is asked of the event itself
-(`eventbridge_match`) by a residual, an event pattern again, with dotted names:
+`syntax` reads a pattern into branches of fields with tests, which become constraints here. Most
+tests become one constraint. What our constraints cannot say becomes a residual, which is an event
+pattern again, with dotted names; `evaluation` evaluates it. Residuals are for:
 
-- null, which for us is absence. `exists` and `anything-but` hold on it as well.
-- fields that may lie in the same array, which are those with the same first step in their names:
-  all must then hold in one element of it. Beside the residual stands what each field needs.
-- what is rare and costs a filter apart: integers past 2^53, which event-ruler compares only if a
+- null, which for us is absence. `exists` and `anything-but` hold on it too.
+- fields that may lie in one array. These are the fields whose names share the first step, and they
+  must all hold in one element. Beside the residual stands what each field needs.
+- rare cases, in a filter of their own: integers past 2^53, which event-ruler compares only if a
   double writes them with the same digits; letters whose case Unicode folds further than Java; other
-  spellings of an Internet address; lists for `anything-but`, of which any element will do.
+  spellings of an Internet address; lists for `anything-but`, any element of which may satisfy it.
 
-Every test is translated twice: to what it `needs` at least, and, for a field on its own, `exactly`.
+A test has two translations (`Meaning`): `needed` holds wherever the test holds, and `exact` means
+the same as the test of a field that stands alone.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ from typing import Any, Final, NamedTuple
 from tidings.language.constraint import Check, Constraint, Operand, next_double
 from tidings.language.dialects.eventbridge.addresses import Block
 from tidings.language.dialects.eventbridge.evaluation import compile_branches
-from tidings.language.dialects.eventbridge.syntax import Branch, Choice, Numeral, Range, read_rule
+from tidings.language.dialects.eventbridge.syntax import (
+    EXACT,
+    Branch,
+    Choice,
+    Numeral,
+    Range,
+    read_event_pattern,
+)
 from tidings.language.errors import PredicateError
 from tidings.language.expression import (
     ALWAYS,
@@ -40,10 +48,8 @@ from tidings.language.folding import fold, orbit
 from tidings.language.sets import TOP, after_prefix
 from tidings.language.text import MAX_NAME, MAX_TEXT
 
-NAME: Final = "eventbridge"
-EXACT: Final = 2**53  # up to here integers and doubles are the same
-MAX_PRODUCT: Final = 64  # filters of a branch, before fields are left to their residual
-MANY: Final = 8  # operands of anything-but that are constraints of their own
+MAX_PRODUCT: Final = 64  # filters of a branch; past it, fields become residuals
+MANY: Final = 8  # operands of anything-but that become constraints of their own
 
 
 def read(given: str | Mapping[str, Any]) -> Expression:
@@ -57,34 +63,34 @@ def read(given: str | Mapping[str, Any]) -> Expression:
         raise TypeError(f"expected an event pattern or its JSON, found {type(given).__name__}")
     if len(given) > MAX_TEXT:
         raise PredicateError(given[:200], 0, f"at most {MAX_TEXT} characters", str(len(given)))
-    return disjoin(_translate(branch) for branch in read_rule(given))
+    return disjoin(_translate(branch) for branch in read_event_pattern(given))
 
 
 def test(text: str) -> Check:
     """Whether an event, as it came, satisfies a pattern."""
-    return compile_branches(_rule(text))
+    return compile_branches(_branches(text))
 
 
 def names(text: str) -> frozenset[str]:
-    """The attributes that a pattern looks at; null is looked for nowhere, as columns have none."""
+    """The attributes that a pattern reads from columns, which have no nulls to test for."""
     return frozenset(
         name
-        for branch in _rule(text)
+        for branch in _branches(text)
         for name, choices in branch.items()
         if any(choice.kind != "word" or choice.operand is not None for choice in choices)
     )
 
 
 @lru_cache(maxsize=1 << 12)
-def _rule(text: str) -> list[Branch]:
-    return read_rule(text)
+def _branches(text: str) -> list[Branch]:
+    return read_event_pattern(text)
 
 
 # Branches
 
 
 def _translate(branch: Branch) -> Expression:
-    """A branch: fields on their own exactly, those that may share an array with a residual."""
+    """A branch: fields that stand alone exactly, fields that may share an array by a residual."""
     groups: dict[str, list[str]] = {}
     for name in branch:
         groups.setdefault(name.partition(".")[0], []).append(name)
@@ -108,7 +114,7 @@ def _translate(branch: Branch) -> Expression:
 
 
 def _needed(parts: Iterable[Expression]) -> Iterable[Expression]:
-    """What fields need, as far as it does not multiply to many filters."""
+    """What fields need, as far as the product of their filters stays within the bound."""
     total = 1
     for part in sorted(parts, key=_filters):
         total *= _filters(part)
@@ -118,7 +124,7 @@ def _needed(parts: Iterable[Expression]) -> Iterable[Expression]:
 
 
 def _filters(expression: Expression) -> int:
-    """How many filters an expression has at most."""
+    """An upper bound of the filters in an expression's normal form."""
     match expression:
         case And(parts):
             return math.prod(map(_filters, parts))
@@ -128,12 +134,12 @@ def _filters(expression: Expression) -> int:
 
 
 def _residual(branch: Mapping[str, tuple[Choice, ...]]) -> Constraint:
-    """The constraint that fields, together, satisfy a pattern."""
+    """The residual that fields satisfy their tests together."""
     fields = (
         f"{json.dumps(name, ensure_ascii=False)}:[{','.join(choice.json for choice in choices)}]"
         for name, choices in sorted(branch.items())
     )
-    return Constraint("", "holds", "any", False, (NAME, f"{{{','.join(fields)}}}"))
+    return Constraint("", "holds", "any", False, ("eventbridge", f"{{{','.join(fields)}}}"))
 
 
 def _null(name: str) -> Constraint:
@@ -144,14 +150,14 @@ def _null(name: str) -> Constraint:
 
 
 class Meaning(NamedTuple):
-    """What a test needs at least, and what it means exactly."""
+    """What holds wherever a test holds, and what means exactly the same as the test."""
 
     needed: Expression
     exact: Expression
 
 
 def _field(name: str, branch: Branch) -> Meaning:
-    if not 0 < len(name) <= MAX_NAME:  # no name of ours
+    if not 0 < len(name) <= MAX_NAME:  # our constraints cannot have this name
         return Meaning(ALWAYS, _residual({name: branch[name]}))
     meanings = [_meaning(name, choice) for choice in branch[name]]
     needed = [meaning.needed for meaning in meanings]
@@ -160,7 +166,7 @@ def _field(name: str, branch: Branch) -> Meaning:
 
 
 def _listed(parts: Iterable[Expression]) -> Expression:
-    """A disjunction in which equal values of one type become one list."""
+    """A disjunction in which the equalities with values of one type become one list."""
     values: dict[str, set[Any]] = {}
     others: list[Expression] = []
     name = ""
@@ -187,33 +193,33 @@ def _among(name: str, kind: str, values: tuple[Any, ...]) -> Constraint:
 def _meaning(name: str, choice: Choice) -> Meaning:
     """One test of a field."""
     operand = choice.operand
-    asked = _residual({name: (choice,)})
+    residual = _residual({name: (choice,)})
     match choice.kind:
         case "text":
             return _same(_text(name, "=", operand))
         case "prefix" | "suffix" | "like":
             return _same(_text(name, choice.kind, operand))
         case "iequals" | "iprefix" | "isuffix":
-            return _caseless(name, choice, asked)
+            return _caseless(name, choice, residual)
         case "number":
-            return _number(name, operand, asked)
+            return _number(name, operand, residual)
         case "range":
-            return _range(name, operand, asked)
+            return _range(name, operand, residual)
         case "address":
-            return _address(name, operand, asked)
+            return _address(name, operand, residual)
         case "word" if operand is not None:
             return _same(Constraint(name, "=", "bool", False, operand))
         case "word":
-            return Meaning(ALWAYS, asked)
+            return Meaning(ALWAYS, residual)
         case "exists" if operand:
             return Meaning(ALWAYS, disjoin((_exists(name), _null(name))))
         case "exists":
-            # In an array other elements may have the field, so nothing is needed of the event.
+            # Other elements of an array may have the field, so the event as a whole needs nothing.
             return Meaning(ALWAYS, conjoin((_exists(name).negate(), _null(name).negate())))
         case "but":
-            return Meaning(ALWAYS, disjoin((*_anything_but(name, operand, asked), _null(name))))
+            return Meaning(ALWAYS, disjoin((*_anything_but(name, operand, residual), _null(name))))
         case kind:
-            raise AssertionError(f"{kind!r} is no test")
+            raise AssertionError(f"{kind!r} is not a kind of test")
 
 
 def _same(expression: Expression) -> Meaning:
@@ -228,27 +234,30 @@ def _exists(name: str, kind: str = "any") -> Constraint:
     return Constraint(name, "exists", kind, False, None)
 
 
-def _caseless(name: str, choice: Choice, asked: Constraint) -> Meaning:
-    """Java knows a lower and an upper case of each character; folding may know more."""
+def _caseless(name: str, choice: Choice, residual: Constraint) -> Meaning:
+    """Java knows one lower and one upper case of a character; Unicode folding may know more."""
     operator = {"iequals": "i=", "iprefix": "iprefix", "isuffix": "isuffix"}[choice.kind]
     others = _folded_further(choice.operand)
     if others is None:
         string = _exists(name, "string")
-        return Meaning(string, conjoin((string, asked)))
+        return Meaning(string, conjoin((string, residual)))
     wanted = _text(name, operator, choice.operand)
     strange = [_text(name, "contains", character) for character in others]
     plain = conjoin((wanted, *(c.negate() for c in strange)))
-    return Meaning(wanted, disjoin((plain, *(conjoin((wanted, c, asked)) for c in strange))))
+    return Meaning(wanted, disjoin((plain, *(conjoin((wanted, c, residual)) for c in strange))))
 
 
 def _folded_further(text: str) -> list[str] | None:
-    """Characters that fold to those of a text and are no case of them; None where a case is not."""
+    """Characters that fold like one in a text and are not its lower or upper case, as Java sees it.
+
+    None if a lower or upper case folds to something else.
+    """
     others: set[str] = set()
     for character in set(text):
-        wide = ord(character) > 0xFFFF  # two of Java's characters, without case
+        wide = ord(character) > 0xFFFF  # for Java two characters, without case
         cases = {character} if wide else {character.lower(), character.upper()}
         folded = set(orbit(fold(character)))
-        if not cases <= folded:  # ß is SS, and ı is I
+        if not cases <= folded:  # the upper case of ß is SS, of ı it is I
             return None
         others |= folded - cases
     return sorted(others)
@@ -257,7 +266,7 @@ def _folded_further(text: str) -> list[str] | None:
 # Numbers
 
 
-def _number(name: str, operand: Numeral, asked: Constraint) -> Meaning:
+def _number(name: str, operand: Numeral, residual: Constraint) -> Meaning:
     value = operand.value
     if -EXACT <= value <= EXACT or not (operand.comparable or isinstance(value, int)):
         if not math.isfinite(value):
@@ -266,15 +275,15 @@ def _number(name: str, operand: Numeral, asked: Constraint) -> Meaning:
     bound = Constraint(name, ">=", "number", False, EXACT)
     if value < 0:
         bound = Constraint(name, "<=", "number", False, -EXACT)
-    return Meaning(bound, conjoin((bound, asked)))
+    return Meaning(bound, conjoin((bound, residual)))
 
 
-def _range(name: str, operand: Range, asked: Constraint) -> Meaning:
-    """One value between two bounds, each included: the next double for one that is not."""
+def _range(name: str, operand: Range, residual: Constraint) -> Meaning:
+    """A value between two bounds; the next double replaces a bound that is excluded."""
     low, above, high, below = operand
     if any(bound is not None and not -EXACT <= bound <= EXACT for bound in (low, high)):
         number = _exists(name, "number")
-        return Meaning(number, conjoin((number, asked)))
+        return Meaning(number, conjoin((number, residual)))
     first = -EXACT if low is None else _next(low, math.inf) if above else low
     last = EXACT if high is None else _next(high, -math.inf) if below else high
     within = Constraint(name, "between", "number", False, (first, last))
@@ -288,7 +297,7 @@ def _range(name: str, operand: Range, asked: Constraint) -> Meaning:
         needed = Constraint(name, "<" if below else "<=", "number", False, high)
     elif high is None:
         needed = Constraint(name, ">" if above else ">=", "number", False, low)
-    return Meaning(needed, disjoin((within, *(conjoin((far, asked)) for far in beyond))))
+    return Meaning(needed, disjoin((within, *(conjoin((far, residual)) for far in beyond))))
 
 
 def _next(bound: int | float, towards: float) -> float:
@@ -298,37 +307,37 @@ def _next(bound: int | float, towards: float) -> float:
 # Internet addresses
 
 
-def _address(name: str, block: Block, asked: Constraint) -> Meaning:
-    """An address or a block of them: what every spelling of one has in common."""
+def _address(name: str, block: Block, residual: Constraint) -> Meaning:
+    """An address or a block: what all spellings of its addresses have in common."""
     if block.size == 16:
         needed = _version_6(name, block)
-        return Meaning(needed, conjoin((needed, asked)))
+        return Meaning(needed, conjoin((needed, residual)))
     octets = [str(octet) for octet in block.first.to_bytes(4, "big")]
-    mapped = _text(name, "icontains", "ffff:")  # version 4 within version 6
+    mapped = _text(name, "icontains", "ffff:")  # IPv4 within IPv6
     if block.first == block.last:
         plain = _text(name, "=", ".".join(octets))
         padded = _text(name, "like", "%" + ".%".join(octets))
         return Meaning(
             disjoin((padded, mapped)),
-            disjoin((plain, conjoin((padded, asked)), conjoin((mapped, asked)))),
+            disjoin((plain, conjoin((padded, residual)), conjoin((mapped, residual)))),
         )
     fixed = octets[: block.bits // 8]
     if not fixed:
         needed = _exists(name, "string")
-        return Meaning(needed, conjoin((needed, asked)))
-    # The fixed numbers, of which one may be written with zeros before it.
+        return Meaning(needed, conjoin((needed, residual)))
+    # The fixed octets, and how the text begins if one of them has leading zeros.
     starts = {"".join(f"{octet}." for octet in fixed)}
     starts |= {"".join(f"{octet}." for octet in fixed[:n]) + "0" for n in range(len(fixed))}
     alternatives: list[Expression] = [_text(name, "prefix", start) for start in sorted(starts)]
     alternatives.append(mapped)
     return Meaning(
         disjoin(alternatives),
-        disjoin(conjoin((alternative, asked)) for alternative in alternatives),
+        disjoin(conjoin((alternative, residual)) for alternative in alternatives),
     )
 
 
 def _version_6(name: str, block: Block) -> Expression:
-    """The last group of an address, or the first of a block, where it is not zero."""
+    """What an IPv6 text needs: the last group of an address, the first of a block, unless zero."""
     if block.first == block.last:
         last = block.first & 0xFFFF
         if last:
@@ -342,11 +351,11 @@ def _version_6(name: str, block: Block) -> Expression:
 # Anything but
 
 
-def _anything_but(name: str, tests: tuple[Choice, ...], asked: Constraint) -> list[Expression]:
-    """Some value, of whatever type, that no test holds on; null is not looked at here.
+def _anything_but(name: str, tests: tuple[Choice, ...], residual: Constraint) -> list[Expression]:
+    """Some value of any type satisfies none of the tests; the caller deals with null.
 
-    There is one where something is there and no test holds on anything. What is left are lists, of
-    which some value satisfies a test and perhaps another does not.
+    That is so if the attribute is present and no value satisfies any test. Otherwise it can only be
+    so for a list: one value satisfies a test, and another may satisfy none.
     """
     kinds = {test.kind for test in tests}
     if kinds == {"prefix"} and len(tests) == 1:
@@ -370,25 +379,26 @@ def _anything_but(name: str, tests: tuple[Choice, ...], asked: Constraint) -> li
     none = conjoin((_exists(name), *(c.negate() for c in dict.fromkeys(sets))))
     if len(sets) > MANY:
         kind = "number" if kinds == {"number"} else "string"
-        return [none, conjoin((_exists(name, kind), asked))]
-    lists = [alternative for refused in sets for alternative in _mixed(name, refused, asked)]
+        return [none, conjoin((_exists(name, kind), residual))]
+    lists = [alternative for refused in sets for alternative in _mixed(name, refused, residual)]
     lists += (
-        conjoin((*sets, _text(name, "contains", character), asked)) for character in sorted(strange)
+        conjoin((*sets, _text(name, "contains", character), residual))
+        for character in sorted(strange)
     )
     return [none, *lists]
 
 
-def _mixed(name: str, refused: Constraint, asked: Constraint) -> list[Expression]:
-    """Lists with a value that is refused and, by a sign that costs nothing, another."""
+def _mixed(name: str, refused: Constraint, residual: Constraint) -> list[Expression]:
+    """Lists with a refused value and another value; cheap constraints tell most of them."""
     operand = refused.operand
     values = operand if isinstance(operand, tuple) else (operand,)
     differs = {"=": "!=", "in": "!=", "iin": "i!="}.get(refused.operator)
     if differs is None or len(values) > MANY:
-        return [conjoin((refused, asked))]
+        return [conjoin((refused, residual))]
     other = "number" if refused.type == "string" else "string"
     differing = [Constraint(name, differs, refused.type, False, value) for value in values]
     return [
-        conjoin((refused, *differing, asked)),
+        conjoin((refused, *differing, residual)),
         conjoin((refused, _exists(name, other))),
         conjoin((refused, _exists(name, "bool"))),
     ]

@@ -1,10 +1,10 @@
-"""Our predicates as event patterns of EventBridge, where those can say the same.
+"""Our expressions written as event patterns of EventBridge, where these can say the same.
 
-A filter becomes an object of fields, several filters the objects of an `$or`. An event pattern
-tests values one by one, so it cannot say that none of a list is something, nor two things of which
-different values of a list may satisfy each: negations, and two constraints on one attribute, are
-refused with the reason. Where several attributes lie within one array of records, EventBridge asks
-for one record that has them all.
+A filter becomes an object of fields, several filters become the objects of an `$or`. An event
+pattern tests the values of a list one by one. So it cannot say that no value satisfies a test, nor
+that two values satisfy two tests: `write` refuses negations, and two constraints on one attribute,
+with the reason. If several attributes lie in one array of records, EventBridge wants one record
+that satisfies them all.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from tidings.language.constraint import Constraint, residual
 from tidings.language.dialects.eventbridge.addresses import read_address
-from tidings.language.dialects.eventbridge.syntax import OR, RESERVED, comparable, read_rule
+from tidings.language.dialects.eventbridge.syntax import (
+    EXACT,
+    OR,
+    RESERVED,
+    comparable,
+    read_event_pattern,
+)
 from tidings.language.errors import NormalFormError, TranslationError
 from tidings.language.expression import Expression
 from tidings.language.filter import Filter
@@ -23,9 +29,7 @@ from tidings.language.text import write as write_text
 from tidings.language.text import write_constraint
 from tidings.language.wildcard import MANY, ONE, tokens
 
-NAME: Final = "eventbridge"
-LEAST: Final = -1.7976931348623157e308  # no double is below
-EXACT: Final = 2**53
+LEAST: Final = -1.7976931348623157e308  # the lowest finite double
 
 
 def write(expression: Expression) -> str:
@@ -33,50 +37,52 @@ def write(expression: Expression) -> str:
     try:
         filters = Predicate(expression).filters
     except NormalFormError as error:
-        raise _refusal(expression, str(error)) from None
+        raise _unsaid(expression, str(error)) from None
     if not filters:
-        raise _refusal(expression, "no event can match it, and every pattern has fields")
+        raise _unsaid(expression, "no event can match it, and a pattern must have fields")
     fields = [_fields(filter) for filter in filters]
     if len(fields) == 1:
         return _json(fields[0])
     for found, filter in zip(fields, filters, strict=True):
         if reserved := sorted(RESERVED & found.keys()):
-            raise _refusal(filter, f"{reserved[0]!r} cannot be the name of a field within {OR}")
+            raise _unsaid(filter, f"{reserved[0]!r} cannot be the name of a field within {OR}")
     return _json({OR: fields})
 
 
 def _fields(filter: Filter) -> dict[str, Any]:
     """A filter as fields with dotted names."""
     if not filter:
-        raise _refusal(filter, "every pattern has fields, and this holds on every event")
+        raise _unsaid(filter, "every event matches it, and a pattern must have fields")
     fields: dict[str, Any] = {}
     for constraint in filter:
         if constraint.operator == "holds":
-            raise _refusal(constraint, _opaque(constraint))
+            raise _unsaid(constraint, _opaque(constraint))
         if constraint.negated:
-            reason = "it also holds where the attribute is absent, and of a list asks every value"
-            raise _refusal(constraint, reason)
+            reason = (
+                "it also holds where the attribute is absent, and on a list it tests every value"
+            )
+            raise _unsaid(constraint, reason)
         if constraint.name in fields:
-            reason = "a list may satisfy two constraints on one attribute by two of its values"
-            raise _refusal(filter, reason)
+            reason = "two values of a list may satisfy the two constraints on one attribute"
+            raise _unsaid(filter, reason)
         if constraint.name == OR:
-            raise _refusal(constraint, f"{OR} is no name of a field")
+            raise _unsaid(constraint, f"{OR} cannot be the name of a field")
         fields[constraint.name] = _values(constraint)
     return fields
 
 
 def _opaque(constraint: Constraint) -> str:
     dialect, _ = residual(constraint)
-    return f"it is a test of {dialect}" if dialect != NAME else "it is a pattern within a predicate"
+    return f"it is a test of {dialect}" if dialect != "eventbridge" else "it is itself a pattern"
 
 
 def _values(constraint: Constraint) -> list[Any]:
-    """The values of a field that a constraint asks for."""
+    """A constraint as the array of tests of a field."""
     operator, kind, operand = constraint.operator, constraint.type, constraint.operand
     if operator == "exists":
         return _present(constraint)
     if kind in ("int", "real"):
-        raise _refusal(constraint, "there all numbers are of one type")
+        raise _unsaid(constraint, "event patterns do not tell integers from reals")
     if operator in ("=", "in"):
         values = operand if isinstance(operand, tuple) else (operand,)
         return [_value(constraint, value) for value in values]
@@ -97,14 +103,14 @@ def _values(constraint: Constraint) -> list[Any]:
             assert isinstance(operand, tuple)
             low, high = (_bound(constraint, bound) for bound in operand)
             return [{"numeric": [">=", low, "<=", high]}]
-    raise _refusal(constraint, f"it has no operator like {operator} on {_WHAT[kind]}")
+    raise _unsaid(constraint, f"event patterns have no operator {operator} on {_WHAT[kind]}")
 
 
 _WHAT: Final = {"string": "texts", "number": "numbers", "bool": "booleans"}
 
 
 def _present(constraint: Constraint) -> list[Any]:
-    """Any value of a type; `exists` would also take null."""
+    """Tests that any value of a type satisfies; `exists` would also hold on null."""
     number = {"numeric": [">=", LEAST]}
     match constraint.type:
         case "any":
@@ -115,7 +121,7 @@ def _present(constraint: Constraint) -> list[Any]:
             return [number]
         case "bool":
             return [True, False]
-    raise _refusal(constraint, "there all numbers are of one type")
+    raise _unsaid(constraint, "event patterns do not tell integers from reals")
 
 
 def _value(constraint: Constraint, value: Any) -> Any:
@@ -126,14 +132,18 @@ def _value(constraint: Constraint, value: Any) -> Any:
 
 def _bound(constraint: Constraint, bound: Any) -> Any:
     if not comparable(bound) or not -EXACT <= bound <= EXACT:
-        raise _refusal(constraint, f"numbers past 2^53 are compared as doubles, and {bound!r} is")
+        raise _unsaid(
+            constraint, f"event-ruler compares numbers past 2^53, such as {bound!r}, as doubles"
+        )
     return bound
 
 
 def _caseless(constraint: Constraint) -> dict[str, Any]:
     text = str(constraint.operand)
     if not text.isascii():
-        raise _refusal(constraint, "it ignores the case of other letters in another way")
+        raise _unsaid(
+            constraint, "event-ruler folds the case of letters outside ASCII in another way"
+        )
     if constraint.operator == "i=":
         return {"equals-ignore-case": text}
     return {constraint.operator[1:]: {"equals-ignore-case": text}}
@@ -143,22 +153,22 @@ def _wildcard(constraint: Constraint) -> str:
     text = str(constraint.operand)
     parts = [MANY, *text, MANY] if constraint.operator == "contains" else tokens(text)
     if ONE in parts:
-        raise _refusal(constraint, "its wildcard * has no brother for a single character")
+        raise _unsaid(constraint, "event patterns have no wildcard for a single character")
     return "".join(
         "*" if part == MANY else str(part).replace("\\", "\\\\").replace("*", "\\*")
         for part in parts
     )
 
 
-def _refusal(what: Expression | Filter | Constraint, reason: str) -> TranslationError:
+def _unsaid(what: Expression | Filter | Constraint, reason: str) -> TranslationError:
     if isinstance(what, Constraint):
         text = write_constraint(what)
     else:
         text = str(what) if isinstance(what, Filter) else write_text(what)
-    return TranslationError(NAME, text, reason)
+    return TranslationError("eventbridge", text, reason)
 
 
 def _json(pattern: dict[str, Any]) -> str:
     text = json.dumps(pattern, ensure_ascii=False)
-    read_rule(text)  # what we write is a pattern, or it is our mistake
+    read_event_pattern(text)  # if this fails, the mistake is ours
     return text

@@ -1,31 +1,44 @@
 """What selectors mean, evaluated directly: for constants and for residuals.
 
-A selector is a function of the values of the attributes (`formula`): true, false or (None) unknown,
-by the tables of section 3.8.1.2. On an event (`truth`) attributes may have several values: that is
-dealt with here.
+`formula` turns a tree into a function of the attributes' values, which gives true, false or (None)
+unknown by the tables of section 3.8.1.2. `truth` turns it into a function of an event, whose
+attributes may have several values.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from tidings.language import wildcard
+from tidings.language.constraint import Check
 from tidings.language.dialects.jms.syntax import ARITHMETIC, COMPARISONS
+from tidings.language.dialects.sql_evaluation import (
+    ORDERINGS,
+    Condition,
+    Truth,
+    Values,
+    exact,
+    negation,
+    on_event,
+)
 from tidings.language.dialects.sql_syntax import Node, walk
 from tidings.language.dialects.sql_syntax import names as names_in
-from tidings.language.event import Scalar, lookup
 
-Truth = bool | None
-Values = Mapping[str, Scalar | None]
 Formula = Callable[[Values], Any]
 
-_EXACT: Final = 2**53  # integers below it are doubles, and no others round to these
-_FOREIGN: Final = ()  # what arithmetic on a text or boolean gives: like nothing, so never equal
+_EXACT: Final = 2**53  # an integer below it is a double, and no other integer rounds to it
+_FOREIGN: Final = ()  # the result of arithmetic on a text or boolean; it equals no value
 
 
-def truth(node: Node) -> Callable[[Mapping[str, Any]], Truth]:
+def selects(node: Node) -> Check:
+    """Whether a selector selects an event: it is true of the event."""
+    answer = truth(node)
+    return lambda event: answer(event) is True
+
+
+def truth(node: Node) -> Condition:
     """Whether a condition is true of an event, false, or (None) unknown."""
     match node.operator:
         case "and" | "or":
@@ -34,32 +47,14 @@ def truth(node: Node) -> Callable[[Mapping[str, Any]], Truth]:
             return lambda event: _joined((part(event) for part in parts), decisive)
         case "not":
             inner = truth(node.parts[0])
-            return lambda event: _not(inner(event))
+            return lambda event: negation(inner(event))
         case _:
-            return _leaf_truth(formula(node), tuple(names_in(node)))
-
-
-def _leaf_truth(test: Formula, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Truth]:
-    """A test on an event, of which attributes may have several values."""
-    if len(names) != 1:
-
-        def several(event: Mapping[str, Any]) -> Truth:
-            found = {name: lookup(event, name) for name in names}
-            values = {n: given[0] if len(given) == 1 else None for n, given in found.items()}
-            return condition(test(values))
-
-        return several
-    name = names[0]
-
-    def single(event: Mapping[str, Any]) -> Truth:
-        values: Sequence[Scalar | None] = lookup(event, name) or (None,)
-        return _of_elements(condition(test({name: value})) for value in values)
-
-    return single
+            test = formula(node)
+            return on_event(lambda values: condition(test(values)), tuple(names_in(node)))
 
 
 def _joined(truths: Iterable[Truth], decisive: bool) -> Truth:
-    """OR of three values if true decides, AND if false does."""
+    """OR of three truth values if `decisive` is true, AND if it is false."""
     result: Truth = not decisive
     for answer in truths:
         if answer is decisive:
@@ -69,28 +64,13 @@ def _joined(truths: Iterable[Truth], decisive: bool) -> Truth:
     return result
 
 
-def _of_elements(truths: Iterable[Truth]) -> Truth:
-    """A test on a list: true for any, else false for any, else unknown."""
-    result: Truth = None
-    for answer in truths:
-        if answer is True:
-            return True
-        if answer is False:
-            result = False
-    return result
-
-
-def _not(answer: Truth) -> Truth:
-    return None if answer is None else not answer
-
-
 def condition(value: Any) -> Truth:
-    """A value as a condition: one that is no boolean is false."""
+    """A value as a condition: one that is not a boolean is false, and NULL is unknown."""
     return None if value is None else value is True
 
 
 def formula(node: Node) -> Formula:
-    """A tree as a function of single values; None is NULL and unknown."""
+    """A tree as a function of single values; None stands for NULL and for unknown."""
     parts = tuple(map(formula, node.parts))
     match node.operator:
         case "literal":
@@ -103,7 +83,7 @@ def formula(node: Node) -> Formula:
             decisive = node.operator == "or"
             return lambda values: _joined((condition(part(values)) for part in parts), decisive)
         case "not":
-            return lambda values: _not(condition(parts[0](values)))
+            return lambda values: negation(condition(parts[0](values)))
         case "is null":
             return lambda values: parts[0](values) is None
         case "in":
@@ -140,7 +120,7 @@ def _among(value: Any, fits: Callable[[str], bool]) -> Truth:
 
 
 def _compare(operator: str, left: Any, right: Any) -> Truth:
-    """A comparison; of unlike types it is false."""
+    """A comparison; it is false for values of unlike types."""
     if left is None or right is None:
         return None
     if type(left) is not type(right):
@@ -154,21 +134,11 @@ def _compare(operator: str, left: Any, right: Any) -> Truth:
             return bool(left == right)
         case "<>":
             return bool(left != right)
-    if not _numeric(left):
-        return False
-    match operator:
-        case "<":
-            return bool(left < right)
-        case "<=":
-            return bool(left <= right)
-        case ">":
-            return bool(left > right)
-        case _:
-            return bool(left >= right)
+    return ORDERINGS[operator](left, right) if _numeric(left) else False
 
 
 def _calculate(operator: str, left: Any, right: Any, negative: bool = False) -> Any:
-    """Arithmetic as Java does it: on longs, which wrap around, or on doubles."""
+    """Java's arithmetic: on longs, which wrap around, or on doubles; division by 0L gives NULL."""
     if left is None or right is None:
         return None
     if not (_numeric(left) and _numeric(right)):
@@ -177,19 +147,8 @@ def _calculate(operator: str, left: Any, right: Any, negative: bool = False) -> 
         return -right
     if isinstance(left, float) or isinstance(right, float):
         return _on_doubles(operator, _double(left), _double(right))
-    match operator:
-        case "+":
-            result = left + right
-        case "-":
-            result = left - right
-        case "*":
-            result = left * right
-        case _:
-            if right == 0:
-                return None
-            result = abs(left) // abs(right)
-            result = result if (left < 0) == (right < 0) else -result
-    return (result + 2**63) % 2**64 - 2**63
+    result = exact(operator, left, right)
+    return None if result is None else (result + 2**63) % 2**64 - 2**63
 
 
 def _on_doubles(operator: str, left: float, right: float) -> float:
@@ -219,13 +178,13 @@ def _double(value: int | float) -> float:
 
 
 def exactly_compared(value: int | float) -> bool:
-    """Whether comparing with a number is exact: nothing is rounded on the way to a double."""
+    """Whether a comparison with a number is exact: Java rounds nothing to a double."""
     return abs(value) < _EXACT if isinstance(value, float) else float(value) == value
 
 
 def needs(node: Node) -> tuple[set[str], set[str]]:
-    """The attributes that must be numbers if a test is true, and those that must be present for it
-    to be true or false.
+    """What a test needs: the attributes that must be numbers for it to be true, and those that
+    must be present for it to be true or false.
     """
     numbers: set[str] = set()
     present: set[str] = set()

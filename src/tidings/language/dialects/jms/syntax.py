@@ -1,9 +1,9 @@
 """Reading and writing message selectors: the syntax of Jakarta Messaging 3.1, section 3.8.1.1.
 
-Keywords are read in any case, identifiers as they are. What the specification forbids fails here,
-with its place: texts and booleans that are ordered, arithmetic on texts, header fields that a
-selector must not see, identifiers that Java would not take. What a selector means is not known
-here.
+Keywords may be in any case; identifiers are case-sensitive. The reader refuses what the
+specification forbids, and shows the place: orderings of texts and booleans, arithmetic on texts,
+header fields that a selector must not use, identifiers that are not Java's. This module does not
+know what a selector means.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _GLUED: Final = frozenset(".0123456789")  # what must not follow a number
 
 
 def identifier_end(text: str, start: int) -> int:
-    """Where the Java identifier that begins at a place ends; the place itself if none does."""
+    """The end of the Java identifier that begins at `start`; `start` if none begins there."""
     position = start
     while position < len(text):
         kind = category(text[position])
@@ -120,8 +120,8 @@ def _number(text: str, match: re.Match[str]) -> int | float:
     return number
 
 
-class _Reader:
-    """A selector being read."""
+class _SelectorReader:
+    """Reads one selector, by recursive descent."""
 
     def __init__(self, text: str) -> None:
         self.cursor = Cursor(text, tokens)
@@ -227,12 +227,12 @@ class _Reader:
         given = self.text("ESCAPE")
         escape = str(given.value)
         if len(escape) != 1:
-            self.cursor.fail("one character", at=given.position)
+            self.cursor.fail("one character after ESCAPE", at=given.position)
         read = wildcard.read_escape(literal, escape)
         if read is None:
             self.cursor.fail(
                 f"{escape!r} to stand only before %, _ or itself in the pattern",
-                "another",
+                "it before another character",
                 at=given.position,
             )
         return self.cursor.like(left, read, token.position)
@@ -311,11 +311,11 @@ class _Reader:
         token = self.cursor.take()
         return self.cursor.node("literal", value=token.value, position=token.position)
 
-    # What may stand where
+    # Checks of what may stand where
 
     def identifier(self, node: Node, keyword: str) -> None:
         if node.operator != "name":
-            self.cursor.fail(f"an identifier before {keyword}", "another", at=node.position)
+            self.cursor.fail(f"an identifier before {keyword}", f"a {kind(node)}", at=node.position)
 
     def number(self, node: Node) -> Node:
         if kind(node) not in ("number", "any"):
@@ -329,7 +329,7 @@ class _Reader:
 
 
 def kind(node: Node) -> str:
-    """What a node gives: a number, text or boolean; any where only the event can tell."""
+    """The type of a node's value: number, text or boolean; any if it depends on the event."""
     if node.operator == "name":
         return "any"
     if node.operator in ARITHMETIC:
@@ -343,7 +343,7 @@ def kind(node: Node) -> str:
 
 def read_selector(text: str) -> Node | None:
     """The tree of a selector; None for the empty one, which selects everything."""
-    reader = _Reader(text)
+    reader = _SelectorReader(text)
     return None if reader.cursor.ahead.kind == "end" else reader.whole()
 
 
@@ -374,7 +374,7 @@ def _spell(node: Node, write: Callable[[Node, int], str]) -> str:
         case "not":
             return f"NOT {write(parts[0], 4)}"
         case "negative":
-            # A sign before a number would be read as part of it.
+            # The reader takes a sign before a number as part of it.
             return f"-{write(parts[0], 100 if parts[0].operator == 'literal' else 99)}"
         case "is null":
             return f"{write(parts[0], 99)} IS NULL"

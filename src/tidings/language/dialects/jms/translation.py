@@ -1,20 +1,21 @@
-"""The `jms` dialect: message selectors of Jakarta Messaging 3.1, section 3.8.1, as expressions.
+"""Message selectors of Jakarta Messaging 3.1, section 3.8.1, translated to expressions of ours.
 
-A condition is true, false or unknown, so it becomes two expressions: one that holds where it is
-true, one where it is false (`_true`, `_false`); AND, OR and NOT only swap and join them. A test of
-one attribute against a constant is a constraint of ours, and false where the attribute is present
-and the constraint does not hold: values of unlike types compare as false, and only an absent
-attribute (NULL) as unknown. Arithmetic and comparisons between attributes stay as residuals.
+A condition is true, false or unknown, so it becomes two expressions: `_true` holds where it is
+true, and `_false` where it is false. AND, OR and NOT only swap and join them. A test of one
+attribute against a constant becomes a constraint of ours. It is false where the attribute is
+present and the constraint does not hold: a comparison of unlike types is false, and only an absent
+attribute (NULL) makes it unknown. Arithmetic and comparisons between attributes become residuals.
 
-Selectors know no lists. A test that reads one attribute is true on a list when it is for any
-element, else false when it is for any; one that reads several takes a list of two and more for
-NULL. NaN satisfies no comparison, not even `<>`. An integer divided by zero is NULL.
+Selectors know no lists. A test that reads one attribute is true on a list if it is true for any
+element, else false if it is false for any. A test that reads several attributes takes a list of two
+or more values as NULL. NaN satisfies no comparison, not even `<>`. An integer divided by zero is
+NULL.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
 from tidings.language.constraint import Check, Constraint
 from tidings.language.dialects.jms.evaluation import (
@@ -22,15 +23,13 @@ from tidings.language.dialects.jms.evaluation import (
     exactly_compared,
     formula,
     needs,
-    truth,
+    selects,
 )
 from tidings.language.dialects.jms.syntax import COMPARISONS, read_selector, write_selector
-from tidings.language.dialects.sql_syntax import Node
+from tidings.language.dialects.sql_syntax import FLIPPED, Node
 from tidings.language.dialects.sql_syntax import names as names_in
 from tidings.language.event import Scalar
 from tidings.language.expression import ALWAYS, NEVER, Expression, conjoin, disjoin, negate
-
-_FLIPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def read(text: str) -> Expression:
@@ -46,12 +45,9 @@ def names(text: str) -> frozenset[str]:
 
 
 def test(text: str) -> Check:
-    """A selector as a function: whether it is true on an event."""
+    """A selector as a function: whether it is true of an event."""
     node = read_selector(text)
-    if node is None:
-        return lambda _event: True
-    answer = truth(node)
-    return lambda event: answer(event) is True
+    return (lambda _event: True) if node is None else selects(node)
 
 
 # Translation
@@ -100,13 +96,16 @@ def _leaf(node: Node) -> tuple[Expression, Expression]:
 
 
 def _plain(node: Node) -> tuple[str, Expression] | None:
-    """The attribute and the constraints by which a test of it is true, where they can say it."""
+    """A test of one attribute against constants: the attribute, and where the test is true.
+
+    None if the test is of another kind, or if our constraints cannot say it.
+    """
     if node.operator == "name":
         return str(node.value), Constraint(str(node.value), "=", "bool", False, True)
     if not node.parts or node.parts[0].operator != "name":
         if node.operator not in COMPARISONS or node.parts[1].operator != "name":
             return None
-        node = Node(_FLIPPED[node.operator], node.parts[::-1])
+        node = Node(FLIPPED[node.operator], node.parts[::-1])
     name = str(node.parts[0].value)
     match node.operator:
         case "in":
@@ -121,7 +120,7 @@ def _plain(node: Node) -> tuple[str, Expression] | None:
 
 
 def _constant(node: Node) -> Scalar | None:
-    """What a tree without names gives, where our constraints can say it."""
+    """The value of a tree without names; None if it has names or is not a constant of ours."""
     if names_in(node):
         return None
     value = formula(node)({})
@@ -146,7 +145,7 @@ def _compared(operator: str, name: str, constants: list[Any]) -> Expression | No
     if all(map(exactly_compared, constants)):
         return Constraint(name, ours, "number", False, operand)
     if any(isinstance(value, float) for value in constants):
-        return None  # integers past 2^53 are rounded to doubles before they are compared
+        return None  # Java rounds integers past 2^53 to doubles before it compares them
     doubles = tuple(map(float, constants)) if operator == "between" else float(constants[0])
     return disjoin(
         (
@@ -157,7 +156,7 @@ def _compared(operator: str, name: str, constants: list[Any]) -> Expression | No
 
 
 def _residual(node: Node) -> tuple[Expression, Expression]:
-    """A test that our constraints cannot say, beside what its attributes must be at least."""
+    """A test that our constraints cannot say, beside what it needs of its attributes."""
     numbers, present = needs(node)
     text = write_selector(node)
     true = conjoin(

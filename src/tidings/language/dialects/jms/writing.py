@@ -1,11 +1,10 @@
-"""Our expressions as selectors. What is written selects exactly the events that match."""
+"""Our expressions written as selectors, which select exactly the events that match."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tidings.language import text as tx
-from tidings.language import wildcard
 from tidings.language.constraint import Constraint
 from tidings.language.dialects.jms.evaluation import exactly_compared, needs
 from tidings.language.dialects.jms.syntax import (
@@ -16,6 +15,7 @@ from tidings.language.dialects.jms.syntax import (
     write_literal,
     write_pattern,
 )
+from tidings.language.dialects.sql_syntax import like_pattern
 from tidings.language.errors import TranslationError
 from tidings.language.expression import And, Expression, Not, Or
 
@@ -28,7 +28,7 @@ def write(expression: Expression) -> str:
 def _written(expression: Expression, negated: bool, least: int) -> str:
     match expression:
         case Constraint():
-            return _constraint_text(expression, expression.negated is not negated, least)
+            return _constraint(expression, expression.negated is not negated, least)
         case Not(part):
             return _written(part, not negated, least)
         case And(parts) | Or(parts):
@@ -44,7 +44,10 @@ def _written(expression: Expression, negated: bool, least: int) -> str:
 
 
 def _without_needs(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """A conjunction without what its residuals imply, which a translation has put beside them."""
+    """A conjunction without the constraints that its residuals imply.
+
+    A translation has put these beside the residuals, for the index.
+    """
     implied: set[Expression] = set()
     for part in parts:
         if isinstance(part, Constraint) and part.operator == "holds" and not part.negated:
@@ -57,10 +60,10 @@ def _without_needs(parts: tuple[Expression, ...]) -> tuple[Expression, ...]:
     return tuple(part for part in parts if part not in implied)
 
 
-def _constraint_text(constraint: Constraint, negated: bool, least: int) -> str:
-    """A constraint. Negated it holds also where the attribute is absent: the selector says so."""
+def _constraint(constraint: Constraint, negated: bool, least: int) -> str:
+    """A constraint. Negated it also holds where the attribute is absent; the selector says so."""
     if constraint.operator == "holds":
-        return _residual_text(constraint, negated)
+        return _residual(constraint, negated)
     name = _identifier(constraint)
     if constraint.operator == "exists" and constraint.type == "any":
         return f"{name} IS {'' if negated else 'NOT '}NULL"
@@ -71,31 +74,31 @@ def _constraint_text(constraint: Constraint, negated: bool, least: int) -> str:
     return f"({text})" if len(tests) > 1 and least > 1 else text
 
 
-def _residual_text(constraint: Constraint, negated: bool) -> str:
+def _residual(constraint: Constraint, negated: bool) -> str:
     assert isinstance(constraint.operand, tuple)
     dialect, text = constraint.operand
     if dialect != "jms":
         raise _unsaid(constraint, f"it is a test of {dialect}")
     if negated:
-        raise _unsaid(constraint, "a selector cannot ask for what is false or unknown")
+        raise _unsaid(constraint, "a selector cannot select where a test is false or unknown")
     return f"({text})"
 
 
 def _identifier(constraint: Constraint) -> str:
     name = constraint.name
     if not name or identifier_end(name, 0) != len(name) or name.lower() in KEYWORDS:
-        raise _unsaid(constraint, f"{name!r} is no identifier of a selector")
+        raise _unsaid(constraint, f"{name!r} is not an identifier of selectors")
     if not may_be_used(name):
         raise _unsaid(constraint, f"selectors may not use the header field {name}")
     return name
 
 
 def _tests(constraint: Constraint, name: str) -> list[str]:
-    """The comparisons of which any says the same as a constraint that is not negated."""
+    """Comparisons whose disjunction means the same as a constraint, negation aside."""
     operator, kind = constraint.operator, constraint.type
     operand: Any = constraint.operand
     if kind in ("int", "real") or (operator == "exists" and kind == "number"):
-        raise _unsaid(constraint, f"selectors cannot ask whether a value is of type {kind}")
+        raise _unsaid(constraint, f"selectors cannot test whether a value is of type {kind}")
     if operator == "exists":
         if kind == "bool":
             return [f"{name} = TRUE", f"{name} = FALSE"]
@@ -112,18 +115,12 @@ def _tests(constraint: Constraint, name: str) -> list[str]:
             return [f"{name} IN ({', '.join(map(write_literal, values))})"]
         case "in":
             return [f"{name} = {write_literal(value)}" for value in values]
-        case "prefix":
-            return [f"{name} LIKE {write_pattern(wildcard.escape(operand) + '%')}"]
-        case "suffix":
-            return [f"{name} LIKE {write_pattern('%' + wildcard.escape(operand))}"]
-        case "contains":
-            return [f"{name} LIKE {write_pattern('%' + wildcard.escape(operand) + '%')}"]
-        case "like":
-            return [f"{name} LIKE {write_pattern(operand)}"]
+        case "prefix" | "suffix" | "contains" | "like":
+            return [f"{name} LIKE {write_pattern(like_pattern(operator, operand))}"]
         case "<" | "<=" | ">" | ">=" | "between":
             raise _unsaid(constraint, "selectors do not order texts")
         case _:
-            raise _unsaid(constraint, f"selectors have no operator like {operator}")
+            raise _unsaid(constraint, f"selectors have no operator {operator}")
 
 
 def _unsaid(constraint: Constraint, reason: str) -> TranslationError:
