@@ -339,7 +339,8 @@ def test_a_bad_predicate_is_refused_with_its_column() -> None:
     run(scenario())
 
 
-async def _flood(a: Router, policy: str, count: int) -> tuple[Client, Subscription]:
+async def _slow_client(a: Router, policy: str) -> tuple[Client, Subscription]:
+    """A client with a small window, and its subscription, which nobody reads yet."""
     ben = await at(a, policy=policy, window=16).__aenter__()
     subscription = await ben.subscribe("slow = true")
     return ben, subscription
@@ -348,7 +349,7 @@ async def _flood(a: Router, policy: str, count: int) -> tuple[Client, Subscripti
 def test_a_slow_client_with_policy_drop_learns_how_many_it_lost() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as ada, at(a) as quick:
-            ben, slow = await _flood(a, "drop", 0)
+            ben, slow = await _slow_client(a, "drop")
             ok = await quick.subscribe("slow = true")
             taking = asyncio.ensure_future(take(ok, 30_000))
             await ada.publish_all({"slow": True, "n": n} for n in range(30_000))
@@ -367,7 +368,7 @@ def test_a_slow_client_with_policy_drop_learns_how_many_it_lost() -> None:
 def test_a_slow_client_with_policy_disconnect_ends_and_others_go_on() -> None:
     async def scenario() -> None:
         async with Router(Settings("a")) as a, at(a) as ada, at(a) as quick:
-            ben, slow = await _flood(a, "disconnect", 0)
+            ben, slow = await _slow_client(a, "disconnect")
             ok = await quick.subscribe("slow = true")
             taking = asyncio.ensure_future(take(ok, 30_000))
             await ada.publish_all({"slow": True, "n": n} for n in range(30_000))
@@ -382,7 +383,7 @@ def test_a_slow_client_with_policy_disconnect_ends_and_others_go_on() -> None:
 def test_publishers_wait_for_a_slow_client_with_policy_block() -> None:
     async def scenario() -> None:
         async with chain(2) as (a, b), at(a) as ada:
-            ben, slow = await _flood(b, "block", 0)
+            ben, slow = await _slow_client(b, "block")
             publishing = asyncio.ensure_future(
                 ada.publish_all({"slow": True, "n": n} for n in range(60_000))
             )
