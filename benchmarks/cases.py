@@ -54,7 +54,7 @@ class Load(NamedTuple):
     batch: pa.Table
 
     def first(self, count: int) -> Load:
-        """The same with the first so many subscriptions only."""
+        """The same load with only its first subscriptions, as many as asked for."""
         return self._replace(pairs=self.pairs[:count])
 
 
@@ -169,7 +169,7 @@ def check(matcher: Matcher, load: Load) -> None:
 def timed(
     case: str, run: Callable[[int], object], most: int, repeats: int, least: int = 1
 ) -> Measurement:
-    """Time a function of so many operations, of as many as fit into a repeat."""
+    """Time a function; each repeat runs as many operations as fit into it."""
     count, seconds = min(least, most), 0.0
     fewest = count
     while True:
@@ -203,7 +203,7 @@ def timed_building(name: str, pairs: Pairs, options: Options) -> tuple[Matcher, 
 
 
 def match_events(matcher: Matcher, events: list[Record]) -> Callable[[int], object]:
-    """Match the first so many events, one by one."""
+    """Match the first events one by one, as many as asked for."""
 
     def run(count: int) -> None:
         match = matcher.match

@@ -146,7 +146,7 @@ def measure_families(file: Path, families: dict[str, list[Any]]) -> list[dict[st
 
 
 def parts(file: Path) -> Iterator[list[bytes]]:
-    """The lines of a file, so many at a time."""
+    """The lines of a file in blocks of this size."""
     with file.open("rb") as lines:
         while part := [line for line, _ in zip(lines, range(PART), strict=False)]:
             yield part

@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Measurement:
-    """The time of one case: seconds for each of so many operations, over the repeats."""
+    """The time of one case: seconds per operation, over the repeats."""
 
     case: str
     operations: int
@@ -55,7 +55,7 @@ class Measurement:
 def measure(
     case: str, operations: int, run: Callable[[], object], repeats: int = 7, **facts: Any
 ) -> Measurement:
-    """Time a function that does so many operations; once before, unmeasured, to warm up."""
+    """Time a function that does `operations` operations, after one unmeasured call to warm up."""
     run()
     seconds = []
     for _ in range(repeats):

@@ -7,7 +7,7 @@ wanted event (one, if there is only one), and then what crosses a link, pruned a
 How: routers, servers, publishers and subscribers are processes of their own, all clients are in
 Python. One event in a hundred is wanted; ten clients, in two processes, hold the subscriptions, ten
 of each text. The clock runs from the first publication until every client has every event it
-wanted, so what is measured is the whole way. `per_s` counts all events published, `useful_per_s`
+wanted, so the figures are end to end. `per_s` counts all events published, `useful_per_s`
 those that were wanted. NATS delivers every event to every client, and each filters with the table
 of Tidings (or, for one subscription, the predicate). Its three servers are a cluster, in which a
 message takes one hop. Latency is measured apart, at a gentle rate, from before the publication to
@@ -35,7 +35,7 @@ import msgspec
 
 CLIENTS: Final = 10
 PROCESSES: Final = 2  # of subscribers
-WANTED: Final = 100  # one event in so many
+WANTED: Final = 100  # one event in this many
 WARM_UP: Final = 1_000
 PACE_S: Final = 0.002  # between events when latency is measured
 PATIENCE_S: Final = 300.0
@@ -63,7 +63,7 @@ def predicates(subscriptions: int) -> list[str]:
 
 
 def due(count: int, wanted: int) -> int:
-    """How many of so many events, from 0 on, are wanted."""
+    """How many of the first events are wanted."""
     return -(-count // wanted)
 
 

@@ -65,8 +65,8 @@ def show_matchers(load: Load, lines: list[Line]) -> None:
         print(f"* rule by rule: timed on {min(size, RULES):,} rules and scaled linearly")
     if table and "us_per_event_batch_2_threads" in table:
         print(f"  table, batch, two threads: {number(table['us_per_event_batch_2_threads'])} µs")
-    print("  x table: so many times what table takes, for one event and, in a batch, against the")
-    print("  better of the other's two figures\n")
+    print("  x table: the time as a multiple of table's; for a batch, against the better of the")
+    print("  other's two figures\n")
 
 
 def show_growth(growth: dict[str, list[Line]]) -> None:

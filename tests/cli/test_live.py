@@ -1,4 +1,4 @@
-"""The commands of the live network, as processes: events in, events out, and questions."""
+"""The commands of the live network, as processes: events in, events out, and queries."""
 
 from __future__ import annotations
 
