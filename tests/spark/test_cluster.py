@@ -73,7 +73,7 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, dict[str, str]]]:
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": str(python_without_tidings(tmp_path)),
         "TIDINGS_CACHE": str(tmp_path / "cache of the driver"),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
     }
     executors = environment | {"TIDINGS_CACHE": str(tmp_path / "cache of executors")}
     del executors["PYTHONPATH"]
