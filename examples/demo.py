@@ -1,9 +1,9 @@
-"""A small story: three people, one building, and who hears of what; a day, on Spark; a country.
+"""A small story: three people in one building, a day on Spark, and five towns with routers.
 
-Run it with `make demo`. It parses subscriptions, delivers events to exactly those who asked, asks
-the algebra what covers what, and has it explained why somebody heard nothing. Then a day of events
-of forty buildings meets three thousand subscriptions on Spark: at once, and as a stream while
-subscriptions change. At last five towns are connected by routers on real sockets (`live.py`).
+Run it with `make demo`. It parses subscriptions, delivers each event to exactly those who asked for
+it, compares predicates, and explains why somebody heard nothing. Then Spark matches a day of events
+in forty buildings with three thousand subscriptions: in one go, and as a stream while subscriptions
+change. Finally routers on real sockets connect five towns (`live.py`).
 """
 
 from pathlib import Path
@@ -143,7 +143,7 @@ def forty_buildings(spark: SparkSession, folder: Path) -> None:
 def half_a_day(
     spark: SparkSession, events: DataFrame, store: Store, out: Path, checkpoint: Path
 ) -> None:
-    """Put events where the stream looks for them, and let it take them."""
+    """Write events to the folder that the stream reads, and match them."""
     incoming = str(out.parent / "incoming")
     events.coalesce(1).write.mode("append").parquet(incoming)
     stream = spark.readStream.schema(events.schema).parquet(incoming)
@@ -176,7 +176,7 @@ def subscriptions() -> dict[str, str]:
 
 
 def events_of_a_day(spark: SparkSession) -> DataFrame:
-    """Events made on the executors, each from its number alone."""
+    """Events that the executors make, each from its number alone."""
 
     def drawn(what: str, below: int) -> Column:
         return F.pmod(F.xxhash64("id", F.lit(what)), F.lit(below))

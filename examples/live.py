@@ -1,9 +1,9 @@
-"""Five routers on real sockets: who hears of what across a country, and what pruning saved.
+"""Five routers on real sockets: who receives which events across a country, and what pruning saves.
 
-Run it alone, or as the end of `make demo`. Five towns are connected in a ring with a short cut. A
-handful of people subscribe where they live; a thousand events are published in two of the towns.
-Each person receives exactly what was asked for, and the links carry only what somebody behind them
-wants; then the same once more with every event sent everywhere.
+Run it alone, or as the end of `make demo`. Links connect five towns in a ring with a short cut.
+Five people subscribe in the towns where they live; two of the towns publish a thousand events. Each
+person receives exactly the events that match, and a link carries only events that somebody behind
+it wants. Then the same runs once more with every event sent everywhere.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ def main() -> None:
         note = f"{first['kind']} of {first['device']} in {first['town']}"
         print(f"   {who:5} {len(events):3} events, the first: {note}")
 
-    print("\n== Which way would an alert from Oslo go?")
+    print("\n== Which links would an alert from Oslo take?")
     for line in trace:
         print(f"   {line}")
 
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 async def story(scheme: str) -> tuple[dict[str, list[dict[str, Any]]], int, list[str]]:
-    """What each person got, how often events crossed links, and where an alert would go."""
+    """The events that each person got, how often events crossed links, and an alert's trace."""
     async with AsyncExitStack() as stack:
         routers: dict[str, Router] = {}
         for town, others in LINKS.items():
@@ -135,13 +135,13 @@ def day() -> list[dict[str, Any]]:
 
 
 def ordered(findings: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What the routers found, in the order of hops."""
+    """The findings of the routers, in the order of hops."""
     return sorted(findings, key=lambda found: (found["hops"], found["node"]))
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What one router found, in words."""
-    taken = [name for name, way in sorted(found["links"].items()) if way["taken"]]
+    """The finding of one router, in words."""
+    taken = [name for name, link in sorted(found["links"].items()) if link["taken"]]
     on = f"on to {' and '.join(taken)}" if taken else "no further"
     return [f"{found['node']}: {found['matches']} of its clients want it, {on}"]
 

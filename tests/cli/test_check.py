@@ -182,7 +182,7 @@ def test_bug_is_one_line_unless_debugging(
     assert main(["check", "x.csv"]) == command.BUG
     (line,) = capsys.readouterr().err.splitlines()
     assert line == (
-        "tidings: a bug of Tidings: RuntimeError: two lines (tidings --debug shows the trace)"
+        "tidings: a bug in Tidings: RuntimeError: two lines (tidings --debug shows the trace)"
     )
     with pytest.raises(RuntimeError):
         main(["--debug", "check", "x.csv"])

@@ -81,7 +81,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": str(python_without_tidings(folder)),
         "TIDINGS_CACHE": str(folder / "cache of the driver"),
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src"))),
     }
     executors = environment | {"TIDINGS_CACHE": str(folder / "cache of executors")}
     del executors["PYTHONPATH"]

@@ -52,7 +52,9 @@ def test_an_error_of_the_analyser_is_one_line_with_a_hint(spark: SparkSession) -
     assert "\n" not in line
     with pytest.raises(PySparkException) as caught:
         spark.read.parquet("/no/such/file").collect()
-    assert explained(caught.value).endswith("(check the path; executors must see it too)")
+    assert explained(caught.value).endswith(
+        "(check the path; the executors must be able to read it too)"
+    )
 
 
 @pytest.mark.parametrize(

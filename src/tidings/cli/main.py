@@ -116,7 +116,7 @@ def _report(error: Exception) -> int:
         complain(f"tidings: {needed}")
         return 2
     summary = " ".join(f"{type(error).__name__}: {error}".split())
-    complain(f"tidings: a bug of Tidings: {printable(summary)} (tidings --debug shows the trace)")
+    complain(f"tidings: a bug in Tidings: {printable(summary)} (tidings --debug shows the trace)")
     return BUG
 
 

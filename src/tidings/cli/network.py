@@ -61,6 +61,8 @@ def status(
 ) -> int:
     """Show the routers of the network, their links and their counters.
 
+    Exits with 0, or with 2 if there is no router.
+
     \b
     Example:
       tidings status

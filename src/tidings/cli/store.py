@@ -68,8 +68,8 @@ Example:
 """
 
 
-@app.command("add", help=ADD)
 @app.command("replace", help=REPLACE)
+@app.command("add", help=ADD)
 def add_or_replace(
     context: typer.Context,
     store: Folder,
