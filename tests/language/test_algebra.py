@@ -353,6 +353,7 @@ def test_one_value_allows_more() -> None:
     assert str(parse("x > 5 and x < 3").reduce(lists=False)) == "false"
 
 
+@pytest.mark.slow
 def test_large_disjunctions_reduce_to_what_all_pairs_would(seed: int) -> None:
     """Ten thousand filters of paper U's distribution; a sample is compared with every pair."""
     import random
@@ -386,6 +387,7 @@ def test_large_disjunctions_reduce_to_what_all_pairs_would(seed: int) -> None:
         assert not any(f.covers(filter) for f in kept if f is not filter)
 
 
+@pytest.mark.slow
 def test_the_bound_is_named_and_matching_goes_on() -> None:
     text = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(13))  # 8,192 filters
     predicate = parse(text)
@@ -415,6 +417,7 @@ def test_absorption_counts_before_the_bound_does() -> None:
     assert len(parse(text).filters) == 2
 
 
+@pytest.mark.slow
 def test_unions_of_many_are_not_bounded() -> None:
     many = union(parse(f"x{i} = {i} and y = 1") for i in range(5_000))
     assert len(many.filters) == 5_000

@@ -150,6 +150,7 @@ def test_nearest_filter_lacks_the_fewest_constraints() -> None:
     assert explain(predicate, {"a": 1, "b": 2, "c": 3}).nearest is None
 
 
+@pytest.mark.slow
 def test_normal_form_past_its_bound_is_said_and_the_rest_explained() -> None:
     text = " and ".join(f"(a{number} = 1 or b{number} = 1)" for number in range(20))
     explanation = explain(parse(text), {"a1": 1})
@@ -228,6 +229,7 @@ def test_dict_has_the_documented_fields() -> None:
     }
 
 
+@pytest.mark.slow
 def test_text_of_huge_things_is_bounded() -> None:
     names = [f"n{number}" for number in range(3000)]
     predicate = parse(" or ".join(f"{name} = '{'v' * 250}'" for name in names))

@@ -67,6 +67,7 @@ def test_a_literal_text_matches_only_itself(text: str) -> None:
     assert not matches(text + "x")
 
 
+@pytest.mark.slow
 def test_a_long_hostile_pattern_is_linear() -> None:
     matches = wildcard.matcher("%a" * 2_000 + "b", ignore_case=False)
     assert not matches("a" * 20_000)

@@ -229,6 +229,7 @@ def test_nesting_by_combination_is_bounded_too() -> None:
         nest(hard)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

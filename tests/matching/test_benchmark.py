@@ -8,6 +8,8 @@ import pytest
 
 from tests.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 FIELDS = {
     "matcher",
     "workload",

@@ -472,6 +472,7 @@ def count_matches(name: str, stocks: Stocks, quotes: pa.Table) -> "np.ndarray[An
     return counts
 
 
+@pytest.mark.slow
 @every_matcher
 def test_a_sample_of_the_stock_quotes_is_counted_right(name: str, stocks: Stocks) -> None:
     sample = stocks.quotes.take(np.arange(0, stocks.quotes.num_rows, 2500))

@@ -82,6 +82,7 @@ def test_a_segment_that_has_grown_finds_what_a_compiled_one_finds(
         assert found == [satisfied(held, event) for event in events]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recent", [False, True])
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_a_growing_table_of_a_workload_is_as_large_as_one_compiled_anew(

@@ -202,6 +202,7 @@ def test_a_segment_removes_many_subscriptions_at_once() -> None:
     assert sorted(segment.match({"x": 9, "y": 1})) == [1, 3, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*WORKLOADS])
 def test_many_recent_and_removed_subscriptions_match_as_if_compiled(name: str) -> None:
     workload = WORKLOADS[name](seed=5)

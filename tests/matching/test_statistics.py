@@ -58,6 +58,7 @@ def test_share_of_lists_is_a_share_and_none_where_nothing_fits(
         assert found.share(constraint._replace(negated=False)) == pytest.approx(0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(WORKLOADS))
 def test_share_is_near_on_every_workload(name: str, seed: int) -> None:
     workload = WORKLOADS[name](seed=seed)

@@ -145,6 +145,7 @@ def test_matching_parses_no_predicate(tmp_path: Path, monkeypatch: pytest.Monkey
     assert table.match({"x": 1}) == ["c"]
 
 
+@pytest.mark.slow
 def test_residuals_and_predicates_past_the_bound_survive(tmp_path: Path) -> None:
     hard = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(20))
     predicates: dict[str, str | Predicate] = {
@@ -168,6 +169,7 @@ def test_residuals_and_predicates_past_the_bound_survive(tmp_path: Path) -> None
     assert loaded._predicates["small"].max_filters == 2
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_table(tmp_path: Path) -> None:
     Table(MIXED).save(tmp_path / "table")
     script = (
@@ -310,6 +312,7 @@ def test_a_crash_between_the_renames_loses_nothing(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["table"]
 
 
+@pytest.mark.slow
 def test_a_table_is_replaced_under_its_readers(tmp_path: Path) -> None:
     """Who loads while others save gets the one table or the other; who has loaded keeps it."""
     one, other = (Table(dict.fromkeys(range(size), "x = 1")) for size in (5, 9))
@@ -331,6 +334,7 @@ def test_a_table_is_replaced_under_its_readers(tmp_path: Path) -> None:
     assert len(first.match({"x": 1})) == 5
 
 
+@pytest.mark.slow
 def test_a_predicate_without_readable_text_is_refused(tmp_path: Path) -> None:
     deep: Expression = parse("x = 1").expression
     for number in range(140):

@@ -194,6 +194,7 @@ def test_a_changing_table_finds_what_asking_each_predicate_finds(
     assert sorted(map(str, found)) == sorted(map(str, asked_for))
 
 
+@pytest.mark.slow
 def test_a_changing_table_is_larger_and_stays_so(tmp_path: Path) -> None:
     pairs = [(3 * n, f"x = {n % 10} and y > {n}") for n in range(3_000)]
     still, changing = Table(pairs), Table(pairs, changing=True)
@@ -313,6 +314,7 @@ def test_ids_are_kept_as_they_are() -> None:
     assert table.explain({"x": 2}, "a").matches is False
 
 
+@pytest.mark.slow
 def test_predicates_past_the_bound_are_matched() -> None:
     hard = " and ".join(f"(a{i} = 1 or b{i} = 1)" for i in range(20))
     table = Table({"hard": hard, "needs": f"kind = 'k' and {hard}", "easy": "kind = 'k'"})

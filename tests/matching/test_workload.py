@@ -25,6 +25,8 @@ from tidings.matching.workload import (
 from tidings.matching.workloads.draws import BLOCK
 from tidings.matching.workloads.vocabulary import MAX_LETTERS, MIN_LETTERS, vocabulary
 
+pytestmark = pytest.mark.slow
+
 EDGE = (BLOCK - 6, BLOCK + 7)  # rows on both sides of a border between blocks
 INTERFACES = ForwardingWorkload(interfaces=20, filters=(1, 50))
 BY_DRAW = ForwardingWorkload(type_by="draw")

@@ -3,7 +3,11 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.places import ROOT
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_figure_is_up_to_date() -> None:

@@ -44,6 +44,7 @@ def traces(hash_seed: str) -> list[str]:
     return run.stdout.split()
 
 
+@pytest.mark.swarm
 def test_a_seed_gives_the_same_trace_in_processes_that_hash_differently() -> None:
     first = traces("1")
     assert len(set(first)) == 6

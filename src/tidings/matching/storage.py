@@ -40,7 +40,7 @@ FORMAT: Final = 1
 MANIFEST: Final = "table.json"
 SUBSCRIPTIONS: Final = "subscriptions.arrow"
 PLAIN_TEXT: Final = 1_000  # characters; a longer text is parsed once before it is saved
-ATTEMPTS: Final = 8  # to load a table while others replace it
+ATTEMPTS: Final = 1_000  # to load a table while others replace it
 
 
 class TableFileError(ValueError):

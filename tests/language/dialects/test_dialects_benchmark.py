@@ -10,6 +10,8 @@ import pytest
 from benchmarks.dialects import RULES, lots
 from tests.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 FIGURES = [
     f"{name}_{unit}"
     for name in ("decode", "match", "batch_decode", "batch_match")

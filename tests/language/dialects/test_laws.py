@@ -186,6 +186,7 @@ def test_plain_tests_on_every_kind_of_value(subject: Subject, tree: Tree) -> Non
             assert predicate.matches(event) is subject.matches(asked, event.source), event.source
 
 
+@pytest.mark.slow
 @every_case("text, event, expected", lambda subject: subject.cases.HOSTILE)
 def test_hostile_predicates_take_linear_time(
     subject: Subject, text: str, event: Record, expected: bool

@@ -226,6 +226,7 @@ def test_records_lists_and_json_are_events() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_many_filters_and_long_ones() -> None:
     long = " and ".join(f"a{i} = {i}" for i in range(300))
     texts = {f"s{i}": f"x = {i % 7} and y > {i}" for i in range(1000)}

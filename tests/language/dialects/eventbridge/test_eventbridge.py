@@ -79,6 +79,7 @@ def test_the_rules_of_city_lots_find_what_event_ruler_finds(name: str) -> None:
     assert [counts[id] for id in range(len(rules))] == [r["matches_in_sample"] for r in rules]
 
 
+@pytest.mark.slow
 def test_the_rules_of_city_lots_find_the_same_in_columns() -> None:
     lines("citylots-bench", "citylots_sample.jsonl")
     file = DATA / "citylots-bench" / "citylots_sample.jsonl"
@@ -123,6 +124,7 @@ def test_a_name_that_comes_again_replaces_what_it_said() -> None:
     assert bridge('{"a": {"b": [1]}, "a.b": [2]}') == bridge('{"a.b": [2]}')
 
 
+@pytest.mark.slow
 def test_large_arrays_are_matched_in_a_time_near_their_size() -> None:
     rule = {"a": {"x": [1], "y": [2], "z": [{"exists": False}], "b": {"x": [1], "y": [2]}}}
     size = 20_000
