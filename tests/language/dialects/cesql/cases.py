@@ -477,6 +477,8 @@ WRITTEN: list[Translation] = [
     ("price > 5", "EXISTS price AND price > 5"),
     ("price > 5 and name prefix 'web_'",
      "(EXISTS price AND price > 5) AND (EXISTS name AND name LIKE 'web\\_%')"),
+    ("name suffix 'a'", "EXISTS name AND name LIKE '%a'"),
+    ("name contains '%'", "EXISTS name AND name LIKE '%\\%%'"),
     ("not price > 5", "NOT (EXISTS price AND price > 5)"),
     ("a in (1, 2) or exists b", "(EXISTS a AND a IN (1, 2)) OR (EXISTS b)"),
     ("not (a = 1 or b = 'it''s')",

@@ -47,6 +47,7 @@ EXAMPLES: list[Example] = [
     ('{"$or": ["a", "b"]}', {"$or": "b"}, True),
     ('{"$or": {"x": [1]}}', {"$or": {"x": 1}}, True),
     ('{"$or": [{"prefix": "a"}, {"suffix": "b"}]}', {"$or": "ab"}, True),
+    ('{"$or": [{"numeric": [">", 5]}, {"numeric": ["<", 0]}]}', {"$or": 7}, True),
 ]
 
 HARD = "*".join("a" * 1_000) + "*b"

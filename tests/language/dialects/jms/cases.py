@@ -172,6 +172,8 @@ COVERING: list[Covering] = [
 
 WRITTEN: list[Translation] = [
     ("price > 5 and name prefix 'web_'", "price > 5 AND name LIKE 'web\\_%' ESCAPE '\\'"),
+    ("name suffix 'a'", "name LIKE '%a'"),
+    ("name contains '%'", "name LIKE '%\\%%' ESCAPE '\\'"),
     ("not price > 5", "price IS NULL OR NOT (price > 5)"),
     ("a in (1, 'x') and exists b", "(a = 1 OR a IN ('x')) AND b IS NOT NULL"),
     ("not (a = 1 or exists b)", "(a IS NULL OR NOT (a = 1)) AND b IS NULL"),
