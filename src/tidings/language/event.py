@@ -186,8 +186,9 @@ def scalar(value: Any, name: str) -> Scalar:
         return int.__int__(value)
     if isinstance(value, str):
         return str.__str__(value)
-    # NumPy's scalars, and arrays without a dimension; `item` of a masked one would be 0.0.
-    if getattr(value, "shape", None) == () and not hasattr(value, "mask"):
+    # Scalars of NumPy and its like, and arrays without a dimension. A masked one has no value.
+    is_scalar = hasattr(value, "dtype") and hasattr(value, "item")
+    if is_scalar and getattr(value, "shape", ()) == () and not hasattr(value, "mask"):
         item = value.item()
         if type(item) in SCALARS:
             return item  # type: ignore[no-any-return]
