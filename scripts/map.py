@@ -1,4 +1,4 @@
-"""Write the map of the code into docs/architecture.md, from the first line of every module.
+"""Write the decisions and the map of the code into docs/architecture.md, from their first lines.
 
 `make map` runs it; `tests/test_layout.py` holds that the page is what it writes.
 """
@@ -46,8 +46,15 @@ def rooms() -> list[Path]:
 
 
 def render() -> str:
-    """The map: a section a room, a table a folder, a row a file."""
-    return "\n".join(line for room in rooms() for line in _room(room))
+    """The list of decisions, then the map: a section a room, a table a folder, a row a file."""
+    lines = ["## Decisions", ""]
+    for decision in sorted((PAGE.parent / "decisions").glob("*.md")):
+        title = decision.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+        lines.append(f"- [{title}](decisions/{decision.name})")
+    lines += ["", "## The map", "", "Every file, with the first line of its docstring.", ""]
+    for room in rooms():
+        lines += _room(room)
+    return "\n".join(lines)
 
 
 def _room(room: Path) -> Iterator[str]:

@@ -313,7 +313,7 @@ PLANTS: Final[dict[str, Plant]] = {
 
 
 def catch(name: str, seeds: int = 200, first: int | None = None) -> Verdict | None:
-    """The verdict of the first seed that finds a planted bug; None if no seed of so many does.
+    """The verdict of the first seed that finds a planted bug; None if none of `seeds` seeds does.
 
     The seeds begin with the plant's own, or with `first`.
     """
