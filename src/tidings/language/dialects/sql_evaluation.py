@@ -16,6 +16,11 @@ Truth = bool | None
 Values = Mapping[str, Scalar | None]  # None for an attribute with several values
 Condition = Callable[[Mapping[str, Any]], Truth]  # of an event
 
+# Which answer decides first where several truths become one.
+ANY_VALUE: Final = (True, False, None)  # of a list
+OR: Final = (True, None, False)
+AND: Final = (False, None, True)
+
 ORDERINGS: Final[dict[str, Callable[[Any, Any], bool]]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -29,7 +34,9 @@ def on_event(test: Callable[[Values], Truth], names: tuple[str, ...]) -> Conditi
 
     def single(event: Mapping[str, Any]) -> Truth:
         found = lookup(event, names[0])
-        return _of_any(test({names[0]: value}) for value in found) if found else test({})
+        if not found:
+            return test({})
+        return strongest(ANY_VALUE, (test({names[0]: value}) for value in found))
 
     def several(event: Mapping[str, Any]) -> Truth:
         found = ((name, lookup(event, name)) for name in names)
@@ -38,14 +45,14 @@ def on_event(test: Callable[[Values], Truth], names: tuple[str, ...]) -> Conditi
     return single if len(names) == 1 else several
 
 
-def _of_any(truths: Iterable[Truth]) -> Truth:
-    result: Truth = None
+def strongest(order: tuple[Truth, Truth, Truth], truths: Iterable[Truth]) -> Truth:
+    """The earliest answer in an order that any of the truths gives; the last if there are none."""
+    best = 2
     for answer in truths:
-        if answer is True:
-            return True
-        if answer is False:
-            result = False
-    return result
+        best = min(best, order.index(answer))
+        if best == 0:
+            break
+    return order[best]
 
 
 def negation(answer: Truth) -> Truth:
@@ -53,7 +60,7 @@ def negation(answer: Truth) -> Truth:
     return None if answer is None else not answer
 
 
-def exact(operator: str, left: int, right: int) -> int | None:
+def calculate_exactly(operator: str, left: int, right: int) -> int | None:
     """Integer arithmetic without a bound; division truncates. None for a division by zero."""
     match operator:
         case "+":

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from tidings.language.dialects.sql_evaluation import exact
+from tidings.language.dialects.sql_evaluation import calculate_exactly
 from tidings.language.event import Scalar
 
 INTEGER_MIN: Final = -(2**31)
@@ -93,7 +93,7 @@ CASTS: Final[dict[str, Callable[[Any], Value]]] = {
 
 def calculate(operator: str, left: int, right: int) -> int:
     """Arithmetic on integers: division truncates; division by zero and overflow are errors."""
-    result = exact(operator, left, right)
+    result = calculate_exactly(operator, left, right)
     if result is None:
         raise EvaluationError("math")
     return fitting(result)

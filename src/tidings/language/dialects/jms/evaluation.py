@@ -8,20 +8,23 @@ attributes may have several values.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
 from tidings.language import wildcard
 from tidings.language.constraint import Check
 from tidings.language.dialects.jms.syntax import ARITHMETIC, COMPARISONS
 from tidings.language.dialects.sql_evaluation import (
+    AND,
+    OR,
     ORDERINGS,
     Condition,
     Truth,
     Values,
-    exact,
+    calculate_exactly,
     negation,
     on_event,
+    strongest,
 )
 from tidings.language.dialects.sql_syntax import Node, walk
 from tidings.language.dialects.sql_syntax import names as names_in
@@ -43,25 +46,14 @@ def truth(node: Node) -> Condition:
     match node.operator:
         case "and" | "or":
             parts = tuple(map(truth, node.parts))
-            decisive = node.operator == "or"
-            return lambda event: _joined((part(event) for part in parts), decisive)
+            order = OR if node.operator == "or" else AND
+            return lambda event: strongest(order, (part(event) for part in parts))
         case "not":
             inner = truth(node.parts[0])
             return lambda event: negation(inner(event))
         case _:
             test = formula(node)
             return on_event(lambda values: condition(test(values)), tuple(names_in(node)))
-
-
-def _joined(truths: Iterable[Truth], decisive: bool) -> Truth:
-    """OR of three truth values if `decisive` is true, AND if it is false."""
-    result: Truth = not decisive
-    for answer in truths:
-        if answer is decisive:
-            return decisive
-        if answer is None:
-            result = None
-    return result
 
 
 def condition(value: Any) -> Truth:
@@ -80,8 +72,8 @@ def formula(node: Node) -> Formula:
             name = str(node.value)
             return lambda values: values.get(name)
         case "and" | "or":
-            decisive = node.operator == "or"
-            return lambda values: _joined((condition(part(values)) for part in parts), decisive)
+            order = OR if node.operator == "or" else AND
+            return lambda values: strongest(order, (condition(part(values)) for part in parts))
         case "not":
             return lambda values: negation(condition(parts[0](values)))
         case "is null":
@@ -93,15 +85,13 @@ def formula(node: Node) -> Formula:
             fits = wildcard.matcher(str(node.value), ignore_case=False)
             return lambda values: _among(parts[0](values), fits)
         case "between" | "not between":
-            signs, decisive = (
-                (("<", ">"), True) if "not" in node.operator else ((">=", "<="), False)
-            )
-            return lambda values: _joined(
+            signs, order = ((">=", "<="), AND) if node.operator == "between" else (("<", ">"), OR)
+            return lambda values: strongest(
+                order,
                 (
                     _compare(sign, parts[0](values), bound(values))
                     for sign, bound in zip(signs, parts[1:], strict=True)
                 ),
-                decisive,
             )
         case "negative":
             return lambda values: _calculate("-", 0, parts[0](values), negative=True)
@@ -147,7 +137,7 @@ def _calculate(operator: str, left: Any, right: Any, negative: bool = False) -> 
         return -right
     if isinstance(left, float) or isinstance(right, float):
         return _on_doubles(operator, _double(left), _double(right))
-    result = exact(operator, left, right)
+    result = calculate_exactly(operator, left, right)
     return None if result is None else (result + 2**63) % 2**64 - 2**63
 
 
