@@ -30,7 +30,7 @@ PATIENCE_S = 240.0
 SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 PACKAGE = "org.apache.spark.deploy"
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("cluster")]
 
 
 def wait_for(what: str, found: Callable[[], Any]) -> Any:
