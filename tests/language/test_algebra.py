@@ -428,3 +428,11 @@ def test_unions_of_many_are_not_bounded() -> None:
 @given(strategies.expressions())
 def test_the_parts_of_an_expression_are_all_listed(expression: Expression) -> None:
     assert all(isinstance(c, Constraint) for c in constraints(expression))
+
+
+def test_what_is_impossible_by_itself_overlaps_with_nothing() -> None:
+    impossible = parse("x = 1 and x = 2")
+    assert not impossible.intersects(parse("y = 1"), lists=False)
+    assert not parse("y = 1").intersects(impossible, lists=False)
+    assert impossible.intersects(parse("y = 1"))  # by a list
+    assert not parse("x i= 'a' and not x i!= 'b'").intersects(parse("y = 1"))

@@ -1,6 +1,7 @@
 """Reading and writing predicates: round trips, positions of errors, bounds on hostile text."""
 
 import pickle
+from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -297,6 +298,76 @@ def test_the_expression_is_kept_as_written() -> None:
 def test_keywords_are_all_reserved_and_all_quotable() -> None:
     for word in tx.KEYWORDS:
         assert parse(f'"{word}" = 1').expression == Constraint(word, "=", "number", False, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{name} > 5",
+        "not {name} > 5",
+        "not not {name} = 'a'",
+        "int {name} > 5",
+        "not real {name} in (1, 2)",
+        "{name} i= 'a'",
+        "string {name} like 'a%b%c'",
+        "exists {name}",
+        "not exists int {name}",
+        "(a = 1 or {name} = 2) and {name} between 1 and 2",
+    ],
+)
+def test_a_name_may_begin_with_a_keyword(text: str) -> None:
+    for word, rest in product({*tx.KEYWORDS, *tx.TYPES}, (".x", "-x", ".1", "-1", ".and.or")):
+        name = word + rest
+        quoted = parse(text.format(name=f'"{name}"'))
+        assert parse(text.format(name=name)).expression == quoted.expression
+        assert parse(str(quoted)) == quoted
+        assert pickle.loads(pickle.dumps(quoted)) == quoted
+
+
+# Letters that lower case or ignoring case takes for ASCII letters elsewhere: ſ s, ı i, İ i, K k.
+@pytest.mark.parametrize(
+    "text",
+    ["x ſuffix 'a'", "x lıke 'a'", "x LİKE 'a'", "x li\u212ae 'a'", "x prefıx 'a'", "x ın (1)"],
+)
+def test_keywords_are_ascii(text: str) -> None:
+    with pytest.raises(PredicateError, match="expected an operator"):
+        parse(text)
+
+
+def test_a_constant_is_counted_once_however_long_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tx, "MAX_CONSTANTS", 3)
+    parse("a = 1234567890123456789 or a = 1234567890123456788 or a = 1")
+    with pytest.raises(PredicateError, match="at most 3 constants"):
+        parse("a = 1234567890123456789 or a = 'x' or a = 2 or a = 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("x == 1", "write = once"),
+        ("a = 1 && b = 2", "write and"),
+        ("a = 1 || b = 2", "write or"),
+        ("!x = 1", "write not"),
+        ("x startswith 'a'", "write prefix instead of startswith"),
+        ("x not endsWith 'a'", "write suffix instead of endswith"),
+        ("x gte 5", "write >= instead of gte"),
+        ("x =~ 'a'", "for a regular expression, write matches"),
+        ("x in [1, 2]", "a list stands in parentheses"),
+        ("x is true", "to test a boolean, write = true or = false"),
+        ("active", "to test a boolean, write active = true"),
+        ("a = 1 and (active or b = 2)", "to test a boolean, write active = true"),
+        ("2 < x", "the name stands before the operator"),
+        ("@timestamp > 5", "a name with this character stands in double quotes"),
+        ("a = 1 or $type = 'x'", "a name with this character stands in double quotes"),
+        ("x > 1_000", "write the digits without _"),
+        ('x = "a"', "texts stand in single quotes"),
+        ("x = 1 -- of old", "there are no comments"),
+    ],
+)
+def test_an_error_names_the_spelling_that_works(text: str, hint: str) -> None:
+    with pytest.raises(PredicateError) as caught:
+        parse(text)
+    assert hint in caught.value.expected
 
 
 @pytest.mark.parametrize("operator", ["like", "ilike"])

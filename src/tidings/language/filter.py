@@ -63,11 +63,8 @@ class Filter(tuple[Constraint, ...]):
 
     def intersects(self, other: Filter, lists: bool = True) -> bool:
         """Whether some event may satisfy both. No is certain."""
-        theirs = by_name(other)
-        return not any(
-            name in theirs and unsatisfiable([*mine, *theirs[name]], lists)
-            for name, mine in by_name(self).items()
-        )
+        together = by_name((*self, *other))
+        return not any(len(same) > 1 and unsatisfiable(same, lists) for same in together.values())
 
 
 def by_name(constraints: Sequence[Constraint]) -> dict[str, list[Constraint]]:

@@ -68,20 +68,23 @@ _NAME: Final = r"[^\W\d]\w*(?:[.-]\w+)*"
 _NUMBER: Final = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![\w.])"
 _SYMBOLS: Final = r"<=|>=|<>|!=|=|<|>"
 
-# The usual constraint: name, operator, text or number, and an optional `and`.
+# The usual constraint: name, operator, text or number, and an optional `and`. Keywords ignore the
+# case of ASCII letters only (`(?ai:…)`): `ſ` is no s.
 _USUAL: Final = re.compile(
-    rf"\s*({_NAME})\s*({_SYMBOLS}|\b(?:prefix|suffix|contains)\b)\s*"
-    rf"(?:'([^']*)'(?!')|({_NUMBER}))\s*(and\b)?",
-    re.IGNORECASE,
+    rf"\s*({_NAME})\s*({_SYMBOLS}|\b(?ai:prefix|suffix|contains)\b)\s*"
+    rf"(?:'([^']*)'(?!')|({_NUMBER}))\s*((?ai:and)\b)?"
 )
-# The other usual one, up to its operand: name and an operator that is a word.
+# The other usual one, up to its operand: name and an operator that is a word. A word that goes on
+# with a dot or a hyphen is a name (`in.bytes`).
 _WORDED: Final = re.compile(
-    rf"\s*({_NAME})\s+(not\s+)?({'|'.join(sorted(_WORD_OPERATORS, reverse=True))})\b", re.IGNORECASE
+    rf"\s*({_NAME})\s+((?ai:not)\s+)?((?ai:{'|'.join(sorted(_WORD_OPERATORS, reverse=True))}))\b"
+    r"(?![.-]\w)"
 )
 _TEXTS: Final = re.compile(r"\s*\(\s*'[^']*'(?:\s*,\s*'[^']*')*\s*\)")
 _INTEGERS: Final = re.compile(r"\s*\(\s*[+-]?[0-9]{1,18}(?:\s*,\s*[+-]?[0-9]{1,18})*\s*\)")
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"\s*([^\W\d]\w*)?")
+_GOES_ON: Final = re.compile(r"[.-]\w")  # a word before this is the beginning of a name
 _PLAIN_NAME: Final = re.compile(_NAME)
 _QUOTED_NAME: Final = re.compile(r'"([^"]*(?:""[^"]*)*)"')
 _OPERATOR: Final = re.compile(rf"[iI]?(?:{_SYMBOLS})")
@@ -152,7 +155,7 @@ class _Reader:
 
     def negation(self) -> Expression:
         negated = False
-        while self.takes("not"):
+        while self.takes_alone("not"):
             negated = not negated
         primary = self.primary()
         return negate(primary) if negated else primary
@@ -168,14 +171,14 @@ class _Reader:
                 self.fail("and, or, or )")
             self.depth -= 1
             return expression
-        if self.takes("true"):
+        if self.takes_alone("true"):
             return ALWAYS
-        if self.takes("false"):
+        if self.takes_alone("false"):
             return NEVER
-        if self.takes("exists"):
+        if self.takes_alone("exists"):
             return self.presence()
         test = _RESIDUAL.match(self.text, self.position)
-        if test is not None and test[1].lower() not in KEYWORDS:
+        if test is not None and not is_keyword(test[1]):
             return self.residual(test[1], test.end())
         return self.comparison()
 
@@ -183,32 +186,29 @@ class _Reader:
 
     def usual(self, name: str, operator: str, text: str | None, numeral: str) -> Constraint | None:
         """The constraint that the regular expression matched, or None to take the slow path."""
-        self.constants += 1
-        if name.lower() in KEYWORDS or len(name) > MAX_NAME or self.constants > MAX_CONSTANTS:
+        if is_keyword(name) or len(name) > MAX_NAME or self.constants == MAX_CONSTANTS:
             return None
         operand: Scalar
         if text is not None:
-            if operator == "<>":
-                operator = "!="
-            return Constraint(intern(name), operator.lower(), "string", False, text)
-        if operator[0] not in "<=>!":  # a text operator on a number
-            return None
-        if len(numeral) > 18:  # perhaps beyond 64 bits
-            return None
-        try:
-            operand = int(numeral)
-        except ValueError:
-            operand = float(numeral)
-            if abs(operand) == float("inf"):
-                return None
-        if operator == "<>":
-            operator = "!="
-        return Constraint(intern(name), operator, "number", False, operand)
+            operand, kind = text, "string"
+        elif operator[0] not in "<=>!" or len(numeral) > 18:
+            return None  # a text operator on a number; a number that may pass 64 bits
+        else:
+            kind = "number"
+            try:
+                operand = int(numeral)
+            except ValueError:
+                operand = float(numeral)
+                if abs(operand) == float("inf"):
+                    return None
+        self.constants += 1
+        operator = "!=" if operator == "<>" else operator.lower()
+        return Constraint(intern(name), operator, kind, False, operand)
 
     def usual_worded(self) -> Expression | None:
         """A constraint whose operator is a word, or None to take the slow path."""
         head = _WORDED.match(self.text, self.position)
-        if head is None or head[1].lower() in KEYWORDS or len(head[1]) > MAX_NAME:
+        if head is None or is_keyword(head[1]) or len(head[1]) > MAX_NAME:
             return None
         self.position = head.end()
         expression = self.worded(None, intern(head[1]), head[3].lower())
@@ -258,11 +258,9 @@ class _Reader:
                 self.fail("null" if not negated else "null or not null")
             return Constraint(name, "exists", declared or "any", negated, None)
         negated = self.takes("not")
-        operator = self.word().lower()
+        operator = lowered(self.word())
         if operator not in _WORD_OPERATORS:
-            self.fail(
-                _OPERATORS_EXPECTED if not negated else "in, between, like or another word operator"
-            )
+            self.fail_operator(name, negated)
         self.position += len(operator)
         expression = self.worded(declared, name, operator)
         return negate(expression) if negated else expression
@@ -360,13 +358,13 @@ class _Reader:
     def typed_name(self) -> tuple[str | None, str]:
         """An attribute's name, and the type before it if there is one."""
         word = self.word()
-        declared = TYPES.get(word.lower())
+        declared = TYPES.get(lowered(word))
         if declared is not None:
             start = self.position
             self.position += len(word)
-            following = self.word().lower()
+            following = _PLAIN_NAME.match(self.text, self.space())
             if self.text[self.position : self.position + 1] == '"' or (
-                following and following not in KEYWORDS and not self.at_symbol_operator()
+                following and not is_keyword(following[0]) and not self.at_symbol_operator()
             ):
                 return declared, self.name()
             self.position = start
@@ -383,7 +381,7 @@ class _Reader:
                 self.position = quoted.end()
             else:
                 plain = _PLAIN_NAME.match(self.text, self.position)
-                if plain is None or (not parts and plain[0].lower() in KEYWORDS):
+                if plain is None or (not parts and is_keyword(plain[0])):
                     self.fail_name(plain[0] if plain is not None else "")
                 parts.append(plain[0])
                 self.position = plain.end()
@@ -410,7 +408,7 @@ class _Reader:
         if numeral is not None:
             self.position = numeral.end()
             return self.typed(self.number(numeral[0]), "number", declared, operator, start)
-        word = self.word().lower()
+        word = lowered(self.word())
         if word in ("true", "false"):
             self.position += len(word)
             return self.typed(word == "true", "bool", declared, operator, start)
@@ -462,9 +460,18 @@ class _Reader:
 
     def takes(self, keyword: str) -> bool:
         """Take a keyword if it is next."""
-        if self.word().lower() != keyword:
+        if lowered(self.word()) != keyword:
             return False
         self.position += len(keyword)
+        return True
+
+    def takes_alone(self, keyword: str) -> bool:
+        """Take a keyword if it is next and does not begin a name, as it does in `not-before`."""
+        if not self.takes(keyword):
+            return False
+        if _GOES_ON.match(self.text, self.position):
+            self.position -= len(keyword)
+            return False
         return True
 
     def takes_symbol(self, symbol: str) -> bool:
@@ -488,7 +495,7 @@ class _Reader:
     def fail_name(self, found: str) -> NoReturn:
         if found:
             self.fail(
-                f'a name ({found.lower()} is a keyword; to use it as a name, write "{found}")'
+                f'a name ({lowered(found)} is a keyword; to use it as a name, write "{found}")'
             )
         if self.text[self.position : self.position + 1] == "'":
             self.fail("a name (names stand in double quotes or without quotes)")
@@ -496,8 +503,71 @@ class _Reader:
             self.fail("a closing double quote", "the end of the text")
         self.fail("a name, not, exists or (")
 
+    def fail_operator(self, name: str, negated: bool) -> NoReturn:
+        expected = "in, between, like or another word operator" if negated else _OPERATORS_EXPECTED
+        word = lowered(self.word())
+        if word in HABITS:
+            self.fail(_with_hint(expected, f"write {HABITS[word]} instead of {word}"))
+        at_end = self.space() == len(self.text) or self.text[self.position] == ")"
+        if at_end or word in ("and", "or"):
+            self.fail(_with_hint(expected, f"to test a boolean, write {write_name(name)} = true"))
+        self.fail(expected)
+
     def fail(self, expected: str, found: str | None = None) -> NoReturn:
-        raise PredicateError(self.text, self.space(), expected, found)
+        start = self.space()
+        hint = next((text for habit, text in _HINTS if habit.match(self.text, start)), None)
+        if hint is not None:
+            expected = _with_hint(expected, hint)
+        raise PredicateError(self.text, start, expected, found)
+
+
+# Words that other languages have for an operator, and ours.
+HABITS: Final = {
+    **dict.fromkeys(("startswith", "starts_with", "beginswith", "begins"), "prefix"),
+    **dict.fromkeys(("endswith", "ends_with", "ends"), "suffix"),
+    **dict.fromkeys(("includes", "has", "contain"), "contains"),
+    **dict.fromkeys(("regex", "regexp", "rlike", "similar", "match"), "matches"),
+    **dict.fromkeys(("eq", "equals"), "="),
+    **dict.fromkeys(("ne", "neq"), "!="),
+    "gt": ">",
+    "gte": ">=",
+    "ge": ">=",
+    "lt": "<",
+    "lte": "<=",
+    "le": "<=",
+}
+# What people write from habit where something else is expected, and what to write.
+_HINTS: Final = [
+    (re.compile(habit), text)
+    for habit, text in (
+        (r"(?<==)=", "write = once"),
+        (r"~", "for a regular expression, write matches"),
+        (r"&", "write and"),
+        (r"\|", "write or"),
+        (r"!", "write not"),
+        (r"\[", "a list stands in parentheses: (1, 2)"),
+        (r"(?ai:true|false)\b", "to test a boolean, write = true or = false"),
+        (r"[@$#:/]", "a name with this character stands in double quotes"),
+        (r"[0-9.+-]+\s*(?:[<>=!])", "the name stands before the operator: x > 2"),
+        (r"[+-]?[0-9][0-9_]*_", "write the digits without _"),
+        (r"--|/\*", "there are no comments"),
+    )
+]
+
+
+def _with_hint(expected: str, hint: str) -> str:
+    """What was expected, with a hint in parentheses behind it, or within those that end it."""
+    return f"{expected[:-1]}; {hint})" if expected.endswith(")") else f"{expected} ({hint})"
+
+
+def lowered(word: str) -> str:
+    """A word with its ASCII letters in lower case: keywords are ASCII, so `ſ` is no s."""
+    return word.lower() if word.isascii() else word
+
+
+def is_keyword(word: str) -> bool:
+    """Whether a word is a keyword, in whatever case."""
+    return lowered(word) in KEYWORDS
 
 
 _KINDS: Final = {"string": "the text", "number": "the number", "bool": "the boolean"}
@@ -580,6 +650,6 @@ def write_value(value: Scalar) -> str:
 def write_name(name: str) -> str:
     """A name, in double quotes where it needs them."""
     plain = _PLAIN_NAME.fullmatch(name)
-    if plain is not None and name.lower() not in KEYWORDS:
+    if plain is not None and not is_keyword(name):
         return name
     return '"' + name.replace('"', '""') + '"'
