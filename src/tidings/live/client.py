@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tidings.language.predicate import Predicate
-from tidings.live.access import client_tls
+from tidings.live.access import MAX_EVENT_BYTES, client_tls
 from tidings.live.connection import Connection
 from tidings.live.subscription import (
     NetworkError,
@@ -117,21 +117,33 @@ class Client:
         self._fail(NetworkError("the connection is closed"), ending=True)
 
     async def _run(self) -> None:
-        """Reconnect whenever the connection ends."""
+        """Reconnect whenever the connection ends; if that is a bug of ours, fail with it."""
+        try:
+            await self._reconnect()
+        except Exception as error:
+            self._fail(error)
+
+    async def _reconnect(self) -> None:
+        loop = asyncio.get_running_loop()
         delay = RECONNECT_S[0]
         while not self._closing:
             assert self._ended is not None
+            since = loop.time()
             await self._ended
+            if loop.time() - since >= RECONNECT_S[1]:
+                delay = RECONNECT_S[0]
+            else:  # backoff: the router ended it at once, and may do so again
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, RECONNECT_S[1])
             while self._failure is None:
                 try:
                     await self._connect()
-                    delay = RECONNECT_S[0]
                     break
                 except WireError as error:
                     if error.code in FATAL:
                         self._fail(error)
                         return
-                except OSError:
+                except (OSError, NetworkError):
                     pass
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, RECONNECT_S[1])
@@ -143,7 +155,7 @@ class Client:
         opened = self._opened = loop.create_future()
         self._ended = loop.create_future()
         name = self.host if self._tls is not None else None
-        await loop.create_connection(
+        _, connection = await loop.create_connection(
             lambda: Connection("greeting", self._greeted, self._lost, self._made),
             self.host,
             self.port,
@@ -153,6 +165,7 @@ class Client:
         try:
             await asyncio.wait_for(opened, GREETING_S)
         except TimeoutError:
+            connection.abort()
             raise NetworkError(f"{self.host}:{self.port} does not answer") from None
 
     def _made(self, connection: Connection) -> None:
@@ -223,10 +236,17 @@ class Client:
         if self._advertised is not None:
             self._ask(m.Advertise(self._next_request(), self._advertised))
         subscribing = set()
+        leaving = {
+            sent_message.id
+            for _, sent_message in requests.values()
+            if isinstance(sent_message, m.Unsubscribe)
+        }
         for future, sent_message in requests.values():
             if isinstance(sent_message, m.Unsubscribe) and not future.done():
                 future.set_result(m.Done(0, "", ""))
             elif isinstance(sent_message, m.Subscribe):
+                if sent_message.id in leaving:
+                    continue
                 subscribing.add(sent_message.id)
                 again = m.Subscribe(self._next_request(), sent_message.id, sent_message.predicate)
                 self._requests[again.request] = future, again
@@ -236,7 +256,7 @@ class Client:
         for id, subscription in self._subscriptions.items():
             subscription._established.clear()
             subscription.interruptions += 1
-            if id not in subscribing:
+            if id not in subscribing and id not in leaving:
                 request = m.Subscribe(self._next_request(), id, subscription.predicate)
                 self._ask(request).add_done_callback(partial(_rename, subscription))
 
@@ -329,10 +349,7 @@ class Client:
             await waiting
 
     def _put(self, event: Mapping[str, Any], level: int, outcome: Outcome) -> None:
-        try:
-            data = m.encode(event)
-        except (TypeError, OverflowError, RecursionError, ValueError) as error:
-            raise RefusedError(f"the event cannot be sent: {error}") from None
+        data = _encoded(event, "the event")
         number = self._published = self._published + 1
         self._kept.append((number, level, data))
         self._kept_bytes += len(data)
@@ -391,23 +408,36 @@ class Client:
 
     async def subscribe(self, predicate: Predicate | str, wait: bool = True) -> Subscription:
         """Subscribe; return when it is established, or without `wait` when it is accepted."""
+        text = _predicate_text(predicate)
         self._subscribed += 1
-        subscription = Subscription(self, self._subscribed, str(predicate))
+        subscription = Subscription(self, self._subscribed, text)
         self._subscriptions[subscription.id] = subscription
         request = m.Subscribe(self._next_request(), subscription.id, subscription.predicate)
         try:
             done: m.Done = await self._ask(request)
+            subscription.name = done.id
+            if wait:
+                await subscription.established()
         except NetworkError:
             self._subscriptions.pop(subscription.id, None)
             raise
-        subscription.name = done.id
-        if wait:
-            await subscription.established()
+        except asyncio.CancelledError:  # the caller never gets it, so nobody would read its events
+            self._give_up(subscription)
+            raise
         return subscription
+
+    def _give_up(self, subscription: Subscription) -> None:
+        """Unsubscribe without waiting for the answer."""
+        if self._subscriptions.pop(subscription.id, None) is None or self._failure is not None:
+            return
+        subscription._release()
+        subscription._finish(True)
+        request = m.Unsubscribe(self._next_request(), subscription.id)
+        self._ask(request).add_done_callback(lambda done: done.cancelled() or done.exception())
 
     async def replace(self, subscription: Subscription, predicate: Predicate | str) -> None:
         """Give a subscription another predicate, and wait until it is established."""
-        text = str(predicate)
+        text = _predicate_text(predicate)
         before = subscription.predicate
         subscription.predicate = text
         subscription._established.clear()
@@ -428,11 +458,13 @@ class Client:
 
     async def advertise(self, predicate: Predicate | str) -> None:
         """Declare what this client publishes; the router then refuses any other event."""
-        await self._ask(m.Advertise(self._next_request(), str(predicate)))
-        self._advertised = str(predicate)
+        text = _predicate_text(predicate)
+        await self._ask(m.Advertise(self._next_request(), text))
+        self._advertised = text
 
     async def feedback(self, event: Tiding, reply: Mapping[str, Any]) -> None:
         """Reply to the publisher of an event, who finds (number, reply) in its `replies`."""
+        _encoded(reply, "the reply")
         await self._ask(
             m.Feedback(self._next_request(), event.source, event.life, event.number, dict(reply))
         )
@@ -441,6 +473,7 @@ class Client:
         self, kind: str, event: Mapping[str, Any] | None = None, subscription: str = ""
     ) -> list[dict[str, Any]]:
         """Ask the network: `trace` or `why` about an event, or `status` of the routers."""
+        _encoded(event or {}, "the event")
         answer: m.Answer = await self._ask(
             m.Ask(self._next_request(), kind, dict(event or {}), subscription)
         )
@@ -542,8 +575,38 @@ class Client:
 
 
 def _rename(subscription: Subscription, done: asyncio.Future[Any]) -> None:
-    if not done.cancelled() and done.exception() is None:
+    """Take the answer to a subscription that was made again; a refusal ends its iterator."""
+    if done.cancelled():
+        return
+    error = done.exception()
+    if error is None:
         subscription.name = done.result().id
+    elif isinstance(error, RefusedError):
+        subscription._finish(error)
+
+
+def _encoded(event: Mapping[str, Any], what: str) -> bytes:
+    """An event as bytes; `RefusedError` for one that a router would take for a broken protocol."""
+    if not isinstance(event, Mapping):
+        raise RefusedError(f"{what}: expected a mapping, found {type(event).__name__}")
+    for name in event:
+        if not isinstance(name, str):
+            raise RefusedError(f"{what}: expected texts as names, found {name!r:.60}")
+    try:
+        data = m.encode(event)
+    except (TypeError, OverflowError, RecursionError, ValueError) as error:
+        raise RefusedError(f"{what} cannot be sent: {error}") from None
+    if len(data) > MAX_EVENT_BYTES:
+        raise RefusedError(f"{what} is larger than {MAX_EVENT_BYTES} bytes")
+    return data
+
+
+def _predicate_text(predicate: Predicate | str) -> str:
+    """The text of a predicate; `RefusedError` for one that is too long to send."""
+    text = str(predicate)
+    if len(text) > m.MAX_PREDICATE:
+        raise RefusedError(f"the predicate is longer than {m.MAX_PREDICATE} characters")
+    return text
 
 
 def _level(level: str) -> int:

@@ -38,12 +38,17 @@ async def keep_link(router: Router, dial: Dial) -> None:
             await asyncio.sleep(REDIAL_S[0])
             continue
         call = Call(router, dial, neighbour)
+        connection: Connection | None = None
         try:
-            await loop.create_connection(call.connection, dial.host, dial.port, ssl=tls)
+            _, connection = await loop.create_connection(
+                call.connection, dial.host, dial.port, ssl=tls
+            )
             neighbour = await asyncio.wait_for(call.joined, GREETING_S)
             delay = REDIAL_S[0]
             await call.ended
         except (OSError, WireError, TimeoutError) as error:
+            if connection is not None:  # it did not answer in time, or is closed already
+                connection.abort()
             if delay >= REDIAL_S[1]:
                 where = f"{dial.host}:{dial.port}"
                 journal("no link", node=router.node, to=where, why=str(error))

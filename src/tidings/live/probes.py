@@ -49,6 +49,9 @@ class Probes:
 
     def begin(self, session: Session, ask: m.Ask) -> None:
         """A client asks."""
+        if len(self._open) >= MAX_OPEN:
+            session.say(m.Answer(ask.request, "the router has too many open queries", []))
+            return
         id = secrets.token_hex(8)
         node = self._router.node
         probe = m.Probe(id, ask.kind, node, ask.event, ask.subscription, 0)

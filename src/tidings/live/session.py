@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MAX_QUEUED: Final = 16_384  # deliveries that wait
 MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
 MAX_OPEN_BYTES: Final = 1024 * 1024  # of events sent and not yet taken
+MAX_IDS: Final = 65_536  # of subscriptions in one delivery
+ID_BYTES: Final = 9  # of an id in a message, at most
 MAX_NOTICES: Final = 400_000  # that the client has not acknowledged
 MAX_SUBSCRIPTIONS: Final = 200_000  # of a session
 BLOCK_S: Final = 10.0  # for which publishers wait at most
@@ -114,21 +116,29 @@ class Session:
     def deliver(
         self, ids: list[int], publication: Publication, event: bytes, pending: Pending | None
     ) -> None:
-        """Deliver an event to the client, now or when it has room."""
-        size = len(event)
+        """Deliver an event to the client, now or when it has room.
+
+        An event for very many subscriptions of one client goes in several deliveries, because the
+        ids of each must fit into a frame.
+        """
         mailbox = self.mailbox
-        delivery = m.Delivery(
-            ids, publication.source, publication.life, publication.number, Raw(event)
-        )
-        number = mailbox.append(delivery, size)
-        self.delivered += 1
-        if pending is not None:
-            pending.begin()
-            self._followed[number] = pending
+        for first in range(0, len(ids), MAX_IDS):
+            some = ids[first : first + MAX_IDS]
+            delivery = m.Delivery(
+                some, publication.source, publication.life, publication.number, Raw(event)
+            )
+            number = mailbox.append(delivery, len(event) + ID_BYTES * len(some))
+            self.delivered += 1
+            if pending is not None:
+                pending.begin()
+                self._followed[number] = pending
         if self.connection is not None:
             self.connection.schedule()
-        if len(mailbox) > MAX_QUEUED or mailbox.size > MAX_QUEUED_BYTES:
+        if self._is_overfull():
             self._overfull()
+
+    def _is_overfull(self) -> bool:
+        return len(self.mailbox) > MAX_QUEUED or self.mailbox.size > MAX_QUEUED_BYTES
 
     def _overfull(self) -> None:
         if self.policy == "block":
@@ -137,8 +147,10 @@ class Session:
                 loop = asyncio.get_running_loop()
                 self.gate_deadline = loop.call_later(BLOCK_S, self._give_up)
         elif self.policy == "drop":
-            dropped = self.mailbox.drop_oldest(self._sent)
-            if dropped is not None:
+            while self._is_overfull():
+                dropped = self.mailbox.drop_oldest(self._sent)
+                if dropped is None:
+                    break
                 self.dropped += 1
                 pending = self._followed.pop(dropped.number, None)
                 if pending is not None:

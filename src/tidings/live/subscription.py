@@ -75,7 +75,7 @@ class Subscription:
         self.interruptions = 0  # how often the session was lost, and events may have been missed
         self._client = client
         self._events: deque[tuple[Tiding, list[Any] | None]] = deque()
-        self._arrived: asyncio.Future[None] | None = None
+        self._waiting: set[asyncio.Future[None]] = set()  # of tasks that wait for an event
         self._established = asyncio.Event()
         self._over: Exception | bool = False
 
@@ -101,8 +101,12 @@ class Subscription:
                 if isinstance(self._over, Exception):
                     raise self._over
                 raise StopAsyncIteration
-            self._arrived = asyncio.get_running_loop().create_future()
-            await self._arrived
+            arrived = asyncio.get_running_loop().create_future()
+            self._waiting.add(arrived)
+            try:
+                await arrived
+            finally:
+                self._waiting.discard(arrived)
         event, share = self._events.popleft()
         if share is not None:
             self._client._taken(share)
@@ -124,8 +128,6 @@ class Subscription:
         self._notify()
 
     def _notify(self) -> None:
-        arrived = self._arrived
-        if arrived is not None:
-            self._arrived = None
+        for arrived in self._waiting:
             if not arrived.done():
                 arrived.set_result(None)

@@ -22,9 +22,10 @@ RECEIVED, ROUTED, DELIVERED = 0, 1, 2
 LEVELS: Final = {"received": RECEIVED, "routed": ROUTED, "delivered": DELIVERED}
 POLICIES: Final = ("block", "drop", "disconnect")
 
+MAX_PREDICATE: Final = 64 * 1024  # characters
 Name = Annotated[str, Meta(max_length=128)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Text = Annotated[str, Meta(max_length=64 * 1024)]
+Text = Annotated[str, Meta(max_length=MAX_PREDICATE)]
 
 
 # The greeting
