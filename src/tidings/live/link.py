@@ -6,20 +6,22 @@ new one is made within the grace period, both ends say which number they receive
 rest again; the protocol notices nothing. If it takes longer, or the other end has lost its memory,
 the link is down: it discards what it kept, and the protocol finds other routes.
 
-A link acknowledges an event when the router has processed it. While the router cannot pass events
-on, they wait here, and the sender waits too, because it allows only `WINDOW` unacknowledged events.
-Control packets are never held up.
+A link acknowledges packets when they arrive, and reports, source by source, how many events the
+router has processed. While the router cannot pass on the events of a source, they wait here, and
+their sender waits too (`flow`). Control packets, and events of other sources, are never held up.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
 from tidings.live.connection import Connection
+from tidings.live.flow import Gate, Outflow
 from tidings.live.pending import Pending
 from tidings.routing.packets import Packet, Publication
 from tidings.wire.errors import WireError
@@ -35,7 +37,6 @@ from tidings.wire.messages import (
     encode,
 )
 
-WINDOW: Final = 4_096  # unacknowledged events; beyond that the router holds back their sources
 MAX_KEPT_BYTES: Final = 256 * 1024 * 1024  # of unacknowledged packets; beyond that the link fails
 BATCH: Final = 512  # packets in a frame
 BATCH_BYTES: Final = 512 * 1024  # in a frame that holds several packets
@@ -46,7 +47,6 @@ class Sent(NamedTuple):
 
     number: int
     data: bytes
-    event: bool
     confirm: bool
 
 
@@ -59,27 +59,6 @@ def encoded(packet: Packet) -> bytes:
     if _last[0] is not packet:
         _last = packet, encode(packet)
     return _last[1]
-
-
-class Gate:
-    """A queue that can be full, and the senders that wait until it has room."""
-
-    __slots__ = ("_waiting", "full")
-
-    def __init__(self) -> None:
-        self.full = False
-        self._waiting: list[Callable[[], None]] = []
-
-    def wait(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when there is room again."""
-        self._waiting.append(go_on)
-
-    def clear(self) -> None:
-        """There is room again: let everyone who waits go on."""
-        self.full = False
-        waiting, self._waiting = self._waiting, []
-        for go_on in waiting:
-            go_on()
 
 
 class Link:
@@ -99,7 +78,7 @@ class Link:
         self.leaving = False  # whether the neighbour has said that it stops
         self.dialled = False  # whether this end made the connection
         self.connection: Connection | None = None
-        self.gate = Gate()
+        self.flow = Outflow()
         self.events_in = self.events_out = self.control_in = self.control_out = 0
         self.resent = 0
         self._bytes_before = [0, 0]  # of former connections, in and out
@@ -121,16 +100,16 @@ class Link:
         self._kept: deque[Sent] = deque()
         self._kept_bytes = 0
         self._unsent = 0  # how many of those kept, from the end, are not sent yet
-        self._open_events = 0
         self._heard = 0  # the newest number received
-        self._worked = 0  # the newest number processed
         self._said = 0  # the newest number acknowledged
-        self._inbox: deque[tuple[int, Packet, bool]] = deque()
-        self._blocked = False
+        self._worked: dict[str, int] = {}  # events processed, by source
+        self._unsaid: set[str] = set()  # sources of which the other end does not know that yet
+        # Events of sources that wait for room; a source that waits has an entry, perhaps empty.
+        self._inbox: dict[str, deque[tuple[int, Publication, bool]]] = {}
         self._until_taken.clear()
         self._until_confirmed.clear()
         self._confirmations: tuple[list[int], list[int]] = ([], [])
-        self.gate.clear()
+        self.flow.reset()
         for pending in followed:
             pending.end(False)
 
@@ -154,6 +133,7 @@ class Link:
             for number in [n for n in self._until_confirmed if n <= heard]:
                 self._until_confirmed.pop(number).end(False)
         self._unsent = len(self._kept)
+        self._unsaid.update(self._worked)  # the last report may have been lost
         connection.schedule()
 
     def detach(self) -> None:
@@ -169,18 +149,15 @@ class Link:
     def send(self, packet: Packet, until_taken: Pending | None, until_done: Pending | None) -> None:
         """Send a packet; report when the neighbour has it, or when everyone downstream has."""
         self._number += 1
-        event = type(packet) is Publication
         data = encoded(packet)
-        self._kept.append(Sent(self._number, data, event, until_done is not None))
+        self._kept.append(Sent(self._number, data, until_done is not None))
         self._kept_bytes += len(data)
         self._unsent += 1
         if self._kept_bytes > MAX_KEPT_BYTES and self.connection is not None:
             self.connection.fail(WireError("slow"))
-        if event:
+        if type(packet) is Publication:
             self.events_out += 1
-            self._open_events += 1
-            if self._open_events >= WINDOW:
-                self.gate.full = True
+            self.flow.sent(packet.source)
         else:
             self.control_out += 1
         if until_taken is not None:
@@ -204,9 +181,11 @@ class Link:
         connection = self.connection
         if connection is None:
             return
-        if self._said < self._worked:
-            self._said = self._worked
-            connection.send(Taken(self._worked))
+        if self._said < self._heard or self._unsaid:
+            self._said = self._heard
+            worked = {source: self._worked[source] for source in sorted(self._unsaid)}
+            self._unsaid.clear()
+            connection.send(Taken(self._heard, worked))
         if any(self._confirmations):
             connection.send(Confirmed(*self._confirmations))
             self._confirmations = ([], [])
@@ -238,6 +217,10 @@ class Link:
             connection.schedule()
         elif kind is Taken:
             self._taken(message.number)
+            life = self.life
+            for source, number in message.worked.items():
+                if life == self.life:  # or those who went on have reset the link
+                    self.flow.worked(source, number)
         elif kind is Confirmed:
             for numbers, well in ((message.numbers, True), (message.lost, False)):
                 for number in numbers:
@@ -262,38 +245,44 @@ class Link:
         self._heard = number
         if type(packet) is Publication:
             self.events_in += 1
-            self._inbox.append((number, packet, confirm))
-            if not self._blocked:
-                self._work()
+            waiting = self._inbox.get(packet.source)
+            if waiting is None:
+                self._process(number, packet, confirm)
+            else:
+                waiting.append((number, packet, confirm))
         else:
             self.control_in += 1
             self._on_packet(self, packet, None)
-            if not self._inbox:
-                self._worked = self._heard
 
-    def _work(self) -> None:
-        """Process the events that have arrived, until one finds no room."""
-        self._blocked = False
-        life = self.life
-        while self._inbox:
-            number, packet, confirm = self._inbox.popleft()
-            pending = self._follow(number) if confirm else None
-            gate = self._on_packet(self, packet, pending)
-            if pending is not None:
-                pending.end()
+    def _process(self, number: int, event: Publication, confirm: bool) -> None:
+        """Let the router have an event; if it finds no room, the next of its source wait."""
+        life, source = self.life, event.source
+        pending = self._follow(number) if confirm else None
+        gate = self._on_packet(self, event, pending)
+        if pending is not None:
+            pending.end()
+        if life != self.life:
+            return  # the link was reset meanwhile
+        self._worked[source] = self._worked.get(source, 0) + 1
+        self._unsaid.add(source)
+        if gate is not None:
+            self._inbox[source] = deque()
+            gate.wait(partial(self._go_on, source, life))
+
+    def _go_on(self, source: str, life: int) -> None:
+        """There is room for a source again: process its events, until one finds none."""
+        if life != self.life:
+            return
+        waiting = self._inbox.pop(source)
+        while waiting:
+            self._process(*waiting.popleft())
             if life != self.life:
-                return  # the link was reset meanwhile
-            self._worked = self._inbox[0][0] - 1 if self._inbox else self._heard
-            if gate is not None:
-                self._blocked = True
-                gate.wait(self._go_on)
+                return
+            if source in self._inbox:
+                self._inbox[source] = waiting
                 break
         if self.connection is not None:
             self.connection.schedule()
-
-    def _go_on(self) -> None:
-        if self._blocked:
-            self._work()
 
     def _follow(self, number: int) -> Pending:
         life = self.life
@@ -305,16 +294,11 @@ class Link:
             raise WireError("out-of-turn", f"{number} acknowledged, {self._number} sent")
         kept = self._kept
         while kept and kept[0].number <= number:
-            sent = kept.popleft()
-            self._kept_bytes -= len(sent.data)
-            if sent.event:
-                self._open_events -= 1
+            self._kept_bytes -= len(kept.popleft().data)
         self._unsent = min(self._unsent, len(kept))
         waiting = self._until_taken
         while waiting and waiting[0][0] <= number:
             waiting.popleft()[1].end()
-        if self.gate.full and self._open_events < WINDOW // 2:
-            self.gate.clear()
 
     # Figures for people
 
@@ -341,5 +325,6 @@ class Link:
             "bytes_in": self.bytes_in,
             "bytes_out": self.bytes_out,
             "unacknowledged": len(self._kept),
+            "unprocessed": self.flow.open,
             "resent": self.resent,
         }

@@ -21,8 +21,9 @@ from tidings.live.access import Access, Principal, check_event, server_tls
 from tidings.live.connection import Connection
 from tidings.live.dialling import GREETING_S, keep_link
 from tidings.live.edge import FEW, Edge, Growing
+from tidings.live.flow import Gate
 from tidings.live.journal import journal
-from tidings.live.link import Gate, Link
+from tidings.live.link import Link
 from tidings.live.pending import Pending
 from tidings.live.probes import Probes
 from tidings.live.recorder import Recorder
@@ -279,9 +280,13 @@ class Router:
         link = self.links.get(neighbour)
         if link is None:
             return
-        link.send(packet, *(self._pending if type(packet) is Publication else (None, None)))
-        if link.gate.full:
-            self._gate = link.gate
+        if type(packet) is not Publication:
+            link.send(packet, None, None)
+            return
+        link.send(packet, *self._pending)
+        gate = link.flow.gate(packet.source)
+        if gate is not None:
+            self._gate = gate
 
     def _deliver(self, action: Deliver) -> None:
         publication = action.publication

@@ -20,7 +20,7 @@ from tidings.language.errors import PredicateError
 from tidings.language.predicate import parse
 from tidings.live.access import MAX_EVENT_BYTES, Principal, check_event
 from tidings.live.connection import Connection
-from tidings.live.link import Gate
+from tidings.live.flow import Gate
 from tidings.live.pending import Pending
 from tidings.live.store import Mailbox
 from tidings.routing.packets import Publication

@@ -17,7 +17,7 @@ from msgspec import Meta, Raw, Struct
 from tidings.routing.packets import Packet
 from tidings.wire.errors import WireError
 
-VERSION: Final = 1
+VERSION: Final = 2
 RECEIVED, ROUTED, DELIVERED = 0, 1, 2
 LEVELS: Final = {"received": RECEIVED, "routed": ROUTED, "delivered": DELIVERED}
 POLICIES: Final = ("block", "drop", "disconnect")
@@ -226,10 +226,11 @@ class Carry(Struct, frozen=True, array_like=True, tag=50):
     confirm: list[int]  # positions of the packets whose delivery to confirm, from 0
 
 
-class Taken(Struct, frozen=True, gc=False, array_like=True, tag=51):
-    """The router has processed packets up to this number."""
+class Taken(Struct, frozen=True, array_like=True, tag=51):
+    """The packets up to this number have arrived; how many events the router has processed."""
 
     number: Number
+    worked: dict[Name, Number]  # by source, since the link began; only those that have changed
 
 
 class Confirmed(Struct, frozen=True, array_like=True, tag=52):

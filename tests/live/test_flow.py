@@ -1,0 +1,199 @@
+"""Flow control: rings of links under load move on, with windows so small that each one is met.
+
+The links are the real ones, on streams in memory that one seed moves and breaks. No clock and no
+socket takes part, so a ring that stops has deadlocked.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.effort import examples
+from tidings.live.flow import Gate, Outflow
+from tidings.live.link import Link
+from tidings.live.pending import Pending
+from tidings.routing.packets import Packet, Publication
+from tidings.wire.errors import WireError
+from tidings.wire.messages import decode, encode
+
+LIFE = 1
+EVENTS = 60  # of each source
+
+
+class Stream:
+    """The connection of one end, as far as a link uses it: messages go into a queue."""
+
+    def __init__(self) -> None:
+        self.messages: deque[Any] = deque()
+        self.choked = False
+        self.gather: Any = None
+        self.bytes_in = self.bytes_out = 0
+
+    def send(self, message: Any) -> None:
+        self.messages.append(decode(encode(message), "between"))
+
+    def schedule(self) -> None:
+        """The ring asks every end in turn."""
+
+    def fail(self, error: Exception) -> None:
+        raise error
+
+
+class Ring:
+    """Routers in a ring; the events of every source go clockwise, as far as their event says.
+
+    With `one_lane` all events count as those of one source: what flow control must not do.
+    """
+
+    def __init__(self, size: int, chance: Random, one_lane: bool = False) -> None:
+        self.size = size
+        self.chance = chance
+        self.one_lane = one_lane
+        self.got: list[list[tuple[str, int]]] = [[] for _ in range(size)]
+        self.left = [EVENTS] * size
+        self.ends: dict[tuple[int, int], Link] = {}
+        for node in range(size):
+            for other in ((node + 1) % size, (node - 1) % size):
+                self.ends[node, other] = self.link(node, other)
+        for (node, other), end in self.ends.items():
+            if node < other:
+                self.join(end, self.ends[other, node])
+
+    def link(self, node: int, other: int) -> Link:
+        def arrived(link: Link, packet: Packet, pending: Pending | None) -> Gate | None:
+            assert isinstance(packet, Publication)
+            return self.forward(node, packet)
+
+        end = Link(str(other), arrived, lambda *_: None, lambda *_: None)
+        end.flow = Outflow(reserved=1, window=3, total=4)
+        end.reset(LIFE)
+        return end
+
+    def join(self, one: Link, other: Link) -> None:
+        """Connect two ends, again if they were before."""
+        heard = [one._heard, other._heard]
+        for end, theirs in ((one, heard[1]), (other, heard[0])):
+            end.detach()
+            end.attach(Stream(), theirs, again=True)  # type: ignore[arg-type]
+
+    def forward(self, node: int, publication: Publication) -> Gate | None:
+        if publication.event["to"] == node:
+            self.got[node].append((publication.source, publication.number))
+            return None
+        end = self.ends[node, (node + 1) % self.size]
+        end.send(publication, None, None)
+        return end.flow.gate(publication.source)
+
+    def publish(self, node: int) -> None:
+        """A publisher goes on until it has to wait."""
+        while self.left[node]:
+            number = EVENTS - self.left[node] + 1
+            self.left[node] -= 1
+            to = (node + 1 + number % (self.size - 1)) % self.size
+            source = "all" if self.one_lane else str(node)
+            gate = self.forward(node, Publication(source, LIFE, number, {"to": to}))
+            if gate is not None:
+                gate.wait(lambda: self.publish(node))
+                return
+
+    def step(self) -> bool:
+        """Let one end write, and the other read some of it; whether anything moved."""
+        moved = False
+        for key in self.chance.sample(sorted(self.ends), len(self.ends)):
+            end = self.ends[key]
+            stream: Any = end.connection
+            end._gather()
+            back = self.ends[key[1], key[0]]
+            for _ in range(self.chance.randint(0, len(stream.messages))):
+                back.take(stream, stream.messages.popleft())
+                moved = True
+            if stream.messages:
+                moved = True
+        return moved
+
+
+@pytest.mark.parametrize("size", [3, 4, 5, 8, 12])
+@pytest.mark.parametrize("breaks", [0.0, 0.2], ids=["unbroken", "breaking"])
+def test_a_ring_under_load_delivers_everything_in_order(
+    size: int, breaks: float, seed: int
+) -> None:
+    for turn in range(examples(20)):
+        chance = Random(f"{seed} {turn}")
+        ring = Ring(size, chance)
+        for node in range(size):
+            ring.publish(node)
+        while ring.step():
+            if chance.random() < breaks:
+                one, other = chance.choice(sorted(ring.ends))
+                ring.join(ring.ends[one, other], ring.ends[other, one])
+        found = [event for got in ring.got for event in got]
+        assert len(found) == len(set(found)) == size * EVENTS, f"seed {seed}, turn {turn}"
+        for got in ring.got:
+            for source in range(size):
+                numbers = [number for name, number in got if name == str(source)]
+                assert numbers == sorted(numbers)
+        assert all(end.flow.open == 0 for end in ring.ends.values())
+
+
+def test_a_ring_stops_if_sources_wait_for_each_other(seed: int) -> None:
+    stopped = 0
+    for turn in range(20):
+        ring = Ring(5, Random(f"{seed} {turn}"), one_lane=True)
+        for node in range(5):
+            ring.publish(node)
+        while ring.step():
+            pass
+        stopped += sum(map(len, ring.got)) < 5 * EVENTS
+    assert stopped, "the rings of these tests cannot deadlock, so they show nothing"
+
+
+sources = st.sampled_from(["a", "b", "c"])
+
+
+@given(st.lists(st.tuples(sources, st.booleans()), max_size=200))
+def test_every_source_has_what_is_reserved_and_none_more_than_its_window(
+    steps: list[tuple[str, bool]],
+) -> None:
+    flow = Outflow(reserved=2, window=5, total=7)
+    sent = dict.fromkeys("abc", 0)
+    worked = dict.fromkeys("abc", 0)
+    for source, is_event in steps:
+        if not is_event:
+            worked[source] = min(worked[source] + 1, sent[source])
+            flow.worked(source, worked[source])
+        elif flow.gate(source) is None:
+            flow.sent(source)
+            sent[source] += 1
+        for name in "abc":
+            unprocessed = sent[name] - worked[name]
+            assert flow.unprocessed(name) == unprocessed <= 5
+            if unprocessed <= 1:
+                assert flow.gate(name) is None
+        assert flow.open == sum(sent.values()) - sum(worked.values()) <= 7 + 2 * 3
+
+
+def test_what_was_never_sent_cannot_be_processed() -> None:
+    flow = Outflow()
+    flow.sent("a")
+    with pytest.raises(WireError, match="2 events of a processed, fewer sent"):
+        flow.worked("a", 2)
+    with pytest.raises(WireError, match="1 events of b processed"):
+        flow.worked("b", 1)
+
+
+def test_a_link_that_begins_anew_lets_everyone_go_on() -> None:
+    flow = Outflow(reserved=1, window=1, total=1)
+    flow.sent("a")
+    gate = flow.gate("a")
+    assert gate is not None
+    went_on: list[int] = []
+    gate.wait(lambda: went_on.append(1))
+    flow.reset()
+    assert went_on == [1]
+    assert flow.gate("a") is None
