@@ -86,8 +86,8 @@ def pytest_terminal_summary(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by the fixtures they use, and leave out those that only `make soak` runs.
 
-    Tests that share the Spark session are one group of pytest-xdist (`--dist loadgroup`), so that
-    one process has the JVM.
+    The Spark tests of a file are one group of pytest-xdist (`--dist loadgroup`): they run in one
+    process, and every process that runs some has one JVM.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.golden)
         if "spark" in fixtures:
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(f"spark {item.path.stem}"))
     if not SOAK:
         long = [item for item in items if item.get_closest_marker("soak") is not None]
         if long:

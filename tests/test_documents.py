@@ -226,9 +226,9 @@ def run_page(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def marked(path: Path) -> ParameterSet:
-    """A page as a parameter; those that start Spark go to the process that has its JVM."""
+    """A page as a parameter; those that start Spark run in one process, which then has a JVM."""
     uses_spark = "tidings.spark" in path.read_text(encoding="utf-8") or path.stem == "spark"
-    marks = [pytest.mark.xdist_group("spark")] if uses_spark else []
+    marks = [pytest.mark.spark, pytest.mark.xdist_group("spark pages")] if uses_spark else []
     return pytest.param(path, id=path.relative_to(ROOT).as_posix(), marks=marks)
 
 

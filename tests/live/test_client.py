@@ -71,9 +71,14 @@ def test_a_client_comes_back_after_a_router_that_accepts_and_does_not_answer(
         async with connect(f"tidings://127.0.0.1:{port}") as net:
             some = await net.subscribe("x = 1")
             await router.stop()
-            silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", port)
-            await asyncio.sleep(1.0)
+            accepted: list[asyncio.StreamWriter] = []
+            silent = await asyncio.start_server(
+                lambda reader, writer: accepted.append(writer), "127.0.0.1", port
+            )
+            await until(lambda: len(accepted) > 1)
             silent.close()
+            for writer in accepted:
+                writer.close()
             await silent.wait_closed()
             again = Router(Settings("a", port=port))
             await again.start()
