@@ -40,6 +40,7 @@ from tidings.language.expression import (
     disjoin,
     negate,
 )
+from tidings.language.habits import OPERATORS_ELSEWHERE, hint_at, with_hint
 
 MAX_TEXT: Final = 1024 * 1024  # characters
 MAX_CONSTANTS: Final = 65_536  # in one predicate
@@ -506,58 +507,20 @@ class _Reader:
     def fail_operator(self, name: str, negated: bool) -> NoReturn:
         expected = "in, between, like or another word operator" if negated else _OPERATORS_EXPECTED
         word = lowered(self.word())
-        if word in HABITS:
-            self.fail(_with_hint(expected, f"write {HABITS[word]} instead of {word}"))
+        if word in OPERATORS_ELSEWHERE:
+            instead = OPERATORS_ELSEWHERE[word]
+            self.fail(with_hint(expected, f"write {instead} instead of {word}"))
         at_end = self.space() == len(self.text) or self.text[self.position] == ")"
         if at_end or word in ("and", "or"):
-            self.fail(_with_hint(expected, f"to test a boolean, write {write_name(name)} = true"))
+            self.fail(with_hint(expected, f"to test a boolean, write {write_name(name)} = true"))
         self.fail(expected)
 
     def fail(self, expected: str, found: str | None = None) -> NoReturn:
         start = self.space()
-        hint = next((text for habit, text in _HINTS if habit.match(self.text, start)), None)
+        hint = hint_at(self.text, start)
         if hint is not None:
-            expected = _with_hint(expected, hint)
+            expected = with_hint(expected, hint)
         raise PredicateError(self.text, start, expected, found)
-
-
-# Words that other languages have for an operator, and ours.
-HABITS: Final = {
-    **dict.fromkeys(("startswith", "starts_with", "beginswith", "begins"), "prefix"),
-    **dict.fromkeys(("endswith", "ends_with", "ends"), "suffix"),
-    **dict.fromkeys(("includes", "has", "contain"), "contains"),
-    **dict.fromkeys(("regex", "regexp", "rlike", "similar", "match"), "matches"),
-    **dict.fromkeys(("eq", "equals"), "="),
-    **dict.fromkeys(("ne", "neq"), "!="),
-    "gt": ">",
-    "gte": ">=",
-    "ge": ">=",
-    "lt": "<",
-    "lte": "<=",
-    "le": "<=",
-}
-# What people write from habit where something else is expected, and what to write.
-_HINTS: Final = [
-    (re.compile(habit), text)
-    for habit, text in (
-        (r"(?<==)=", "write = once"),
-        (r"~", "for a regular expression, write matches"),
-        (r"&", "write and"),
-        (r"\|", "write or"),
-        (r"!", "write not"),
-        (r"\[", "a list stands in parentheses: (1, 2)"),
-        (r"(?ai:true|false)\b", "to test a boolean, write = true or = false"),
-        (r"[@$#:/]", "a name with this character stands in double quotes"),
-        (r"[0-9.+-]+\s*(?:[<>=!])", "the name stands before the operator: x > 2"),
-        (r"[+-]?[0-9][0-9_]*_", "write the digits without _"),
-        (r"--|/\*", "there are no comments"),
-    )
-]
-
-
-def _with_hint(expected: str, hint: str) -> str:
-    """What was expected, with a hint in parentheses behind it, or within those that end it."""
-    return f"{expected[:-1]}; {hint})" if expected.endswith(")") else f"{expected} ({hint})"
 
 
 def lowered(word: str) -> str:
