@@ -71,7 +71,7 @@ well_formed = st.one_of(
     st.builds(
         m.Carry, st.integers(1, 3), st.lists(packets, max_size=3), st.lists(numbers, max_size=2)
     ),
-    st.builds(m.Taken, numbers),
+    st.builds(m.Taken, numbers, st.dictionaries(names, numbers, max_size=2)),
     st.builds(m.Confirmed, st.lists(numbers, max_size=2), st.lists(numbers, max_size=2)),
     st.builds(m.Probe, texts, st.sampled_from(["trace", "why"]), texts, events, texts, st.just(1)),
     st.builds(m.Found, texts, st.lists(events, max_size=2)),
