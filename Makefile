@@ -2,15 +2,14 @@
 
 # The interpreter that .venv is made from; empty: the first one found that is new enough.
 PYTHON ?=
-# Test processes; empty: one more than there are cores, because Spark and routers often wait.
-JOBS ?=
+# Test processes: a number, or `auto` for one per core.
+JOBS ?= auto
 
 RUN := .venv/bin/python
 READY := .venv/.ready
 LOCK := requirements.lock
 CODE := $(wildcard src tests benchmarks examples scripts)
-PYTEST = $(RUN) -m pytest --dist loadgroup --maxprocesses 8 \
-  -n $(or $(JOBS),$$($(RUN) -c 'import os; print((os.cpu_count() or 1) + 1)'))
+PYTEST := $(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
 PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help

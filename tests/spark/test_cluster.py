@@ -139,6 +139,7 @@ def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
     assert list((executors_keep / "code").iterdir())  # it was sent
 
 
+@pytest.mark.soak
 def test_the_command_does_the_same_on_a_cluster_in_one_go_and_as_a_stream(
     cluster: Cluster, tmp_path: Path
 ) -> None:
