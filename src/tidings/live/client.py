@@ -587,11 +587,14 @@ def _rename(subscription: Subscription, done: asyncio.Future[Any]) -> None:
 
 def _encoded(event: Mapping[str, Any], what: str) -> bytes:
     """An event as bytes; `RefusedError` for one that a router would take for a broken protocol."""
-    if not isinstance(event, Mapping):
+    if type(event) is not dict and not isinstance(event, Mapping):
         raise RefusedError(f"{what}: expected a mapping, found {type(event).__name__}")
-    for name in event:
-        if not isinstance(name, str):
-            raise RefusedError(f"{what}: expected texts as names, found {name!r:.60}")
+    try:
+        "".join(event)  # the quickest test of all names
+    except TypeError:
+        names: Iterable[object] = event
+        name = next(name for name in names if not isinstance(name, str))
+        raise RefusedError(f"{what}: expected texts as names, found {name!r:.60}") from None
     try:
         data = m.encode(event)
     except (TypeError, OverflowError, RecursionError, ValueError) as error:
