@@ -80,7 +80,7 @@ class Counts:
     links_lost: int = 0
 
 
-class Host(Protocol):
+class RouterHost(Protocol):
     """What a router needs of the world."""
 
     def dial(self, dial: Dial) -> None:
@@ -96,7 +96,7 @@ class RouterCore:
     def __init__(
         self,
         settings: Settings,
-        host: Host,
+        host: RouterHost,
         timers: Timers,
         entropy: Callable[[int], int],  # gives random bits
         limits: Limits = LIMITS,
