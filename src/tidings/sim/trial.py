@@ -19,6 +19,7 @@ from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
+    LinkUp,
     Protocol,
     Publish,
     Subscribe,
@@ -30,7 +31,7 @@ from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import SORTS, draw_event, draw_want
 from tidings.sim.network import Endless, Network
-from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth
+from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth, pif
 
 SMALL: Final = (  # `small` draws one of these
     "line:5",
@@ -142,6 +143,7 @@ class Trial:
         self.chance = Random(f"trial {options.seed}")
         self.ledger = Ledger()
         self.oracle = Oracle(self.ledger, first_only)
+        self.oracle.in_order = not options.gentle[1]
         row = PROTOCOLS[options.protocol]
         self.confirms, self.judged = row.confirms, row.judged
         topologies = Topologies()
@@ -162,18 +164,24 @@ class Trial:
         options, chance, network = self.options, self.chance, self.network
         graph = topology(options.topology, options.seed)
         for name in graph.names:
-            offset = chance.randrange(1_000) * SECOND if options.skewed else 0
-            network.add_node(name, offset, chance.randint(920, 1_080) if options.skewed else 1_000)
+            self._add_node(name)
         for one, other, weight in graph.links:
-            delay = chance.randint(1, options.delay_ns // MILLISECOND) * MILLISECOND
-            ends = graph.names[one], graph.names[other]
-            speed = chance.choice((0, 10, 1_000))
-            network.add_link(*ends, weight, delay, speed, options.gentle)
+            self._add_link(graph.names[one], graph.names[other], weight)
         network.most_packets = ENOUGH_PACKETS * (graph.nodes**2 + len(graph.links))
         for name in graph.names:
             network.start(name)
             for _ in range(chance.randint(0, 3)):
                 self.subscribe(name)
+
+    def _add_node(self, name: str) -> None:
+        chance, skewed = self.chance, self.options.skewed
+        offset = chance.randrange(1_000) * SECOND if skewed else 0
+        self.network.add_node(name, offset, chance.randint(920, 1_080) if skewed else 1_000)
+
+    def _add_link(self, one: str, other: str, cost: int) -> None:
+        delay = self.chance.randint(1, self.options.delay_ns // MILLISECOND) * MILLISECOND
+        speed = self.chance.choice((0, 10, 1_000))
+        self.network.add_link(one, other, cost, delay, speed, self.options.gentle)
 
     # What users do
 
@@ -189,7 +197,7 @@ class Trial:
 
     def _presume(self, id: str) -> None:
         if id in self.oracle.held:
-            self.oracle.held[id].established = True
+            self.oracle.presume(id)
 
     def unsubscribe(self, id: str) -> None:
         """Someone unsubscribes."""
@@ -238,9 +246,13 @@ class Trial:
     def _publish_on(self) -> None:
         if self.publishing:
             name = self.storm.some_node()
-            if name is not None:
+            if name is not None and not self._is_held(name):
                 self.publish(name)
             self.network.call(self._later(self.options.publish_ns), self._publish_on)
+
+    def _is_held(self, name: str) -> bool:
+        """Whether a node holds its publishers back, while it goes over to new paths."""
+        return getattr(self.network.nodes[name].router, "is_switching", False)
 
     def _churn_on(self) -> None:
         if self.churning:
@@ -261,12 +273,13 @@ class Trial:
         """The whole of it."""
         self.converge(self.network.now)
         self.use(3 * SECOND)
-        self.stable = False
+        self.grow()
         if self.options.kinds:
             self.blow()
             self.converge(self.network.now)
             self.use(3 * SECOND)
             self.drill()
+            self.grow()
         self.rest()
 
     def use(self, lasts: int) -> None:
@@ -281,6 +294,7 @@ class Trial:
     def blow(self) -> None:
         """The storm."""
         options, chance, network = self.options, self.chance, self.network
+        self.stable = False
         for _ in range(options.faults):
             kind = chance.choice(options.kinds)
             begin = network.now + chance.randrange(options.storm_ns)
@@ -295,6 +309,7 @@ class Trial:
         if not self.judged:
             network.run(network.now + GRACE)
             self.stable = True
+            self.oracle.found_right(network, self.truth())
             return
         limit = network.now + LIMIT
         if "corrupt" in self.options.kinds:  # only the next pull repairs a corrupted table
@@ -306,6 +321,7 @@ class Trial:
                 if "corrupt" not in self.options.kinds:
                     self.ledger.convergence_ns.append(network.now - since)
                 self.stable = True
+                self.oracle.found_right(network, self.truth())
                 return
         self.oracle.violated(network.now, f"not converged in time: {wrong}")
 
@@ -317,17 +333,62 @@ class Trial:
             self.storm.strike(kind, LIMIT + 2 * self.options.timing.pull)
             self.network.run(self.network.now + 30 * MILLISECOND)
             self.converge(self.network.now)
-            self.stable = False
-            self.storm.end()
-            self.network.run(self.network.now + SECOND)
-            self.converge(self.network.now - SECOND)
+            self.stable = self.judged
+            self.change(self.storm.end)
+
+    def grow(self) -> None:
+        """Nodes and links that were never there come to a stable network: nothing gets lost."""
+        for _ in range(self.chance.randint(1, 3)):
+            change = self._new_link if self.judged and self.chance.random() < 0.5 else self._new_node
+            self.change(change)
+
+    def change(self, change: Callable[[], None]) -> None:
+        """Change something while users publish and subscribe, and wait for it to be right."""
+        self.publishing = self.churning = True
+        self._publish_on()
+        self._churn_on()
+        self.network.run(self.network.now + SECOND // 4)
+        change()
+        self.network.run(self.network.now + SECOND)
+        self.churning = False
+        self.converge(self.network.now - SECOND)
+        self.publishing = False
+        self.network.run(self.network.now + TRANSIT)
+
+    def _new_node(self) -> None:
+        """A node comes, with a link or more."""
+        network = self.network
+        running = [node.name for node in network.nodes.values() if node.running]
+        name = f"new{len(network.nodes)}"
+        self._add_node(name)
+        most = 3 if self.judged else 1  # other protocols bear no cycles
+        ends = self.chance.sample(running, min(len(running), self.chance.randint(1, most)))
+        for end in ends:
+            self._add_link(name, end, self.chance.randint(1, 3))
+        network.start(name)
+        for end in ends:
+            network.tell(end, LinkUp(name, network.costs[end, name]))
+        self._reborn(name)
+
+    def _new_link(self) -> None:
+        """A link comes between two nodes that have none."""
+        network = self.network
+        running = [node.name for node in network.nodes.values() if node.running]
+        pairs = [(a, b) for a in running for b in running if a < b and (a, b) not in network.links]
+        if not pairs:
+            return
+        one, other = self.chance.choice(pairs)
+        self._add_link(one, other, self.chance.randint(1, 3))
+        for end, far in ((one, other), (other, one)):
+            network.tell(end, LinkUp(far, network.costs[end, far]))
 
     def rest(self) -> None:
         """Wait until everything must be exact, and check that it is."""
         network, timing = self.network, self.options.timing
         truth = self.truth()
+        hops = self.oracle.hops
         network.may_stray = lambda source, target, packet: (
-            target not in truth.running or truth.routes(target).hop.get(sender(packet)) != source
+            target not in truth.running or hops[target].get(sender(packet)) != source
         )
         network.run(network.now + max(timing.age, timing.pull) * 12 // 10 + SECOND)
         if self.judged:
@@ -342,9 +403,9 @@ class Trial:
         network.run(network.now + TRANSIT + 1)
         if self.judged:
             for number, source in probes:
-                self._check_links(truth, number, source)
+                self._check_links(number, source)
 
-    def _check_links(self, truth: Truth, number: int, source: str) -> None:
+    def _check_links(self, number: int, source: str) -> None:
         """An event must have taken the links that PIF gives it, and no others."""
         event = self.oracle.event(number)
         wanting = {
@@ -352,7 +413,7 @@ class Trial:
             for name, wanted in self.oracle.wants_by_node().items()
             if any(want.wants(event) for want in wanted)
         }
-        expected, taken = truth.pif(source, wanting), self.oracle.edges(number)
+        expected, taken = pif(self.oracle.hops, source, wanting), self.oracle.edges(number)
         if expected != taken:
             what = f"event {event} from {source} took {sorted(taken)}, not {sorted(expected)}"
             self.oracle.violated(self.network.now, what)

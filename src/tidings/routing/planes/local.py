@@ -50,10 +50,10 @@ class Local:
             self._matcher.remove(id)
         return before
 
-    def publish(self, event: dict[str, Any]) -> Publication:
+    def publish(self, event: dict[str, Any], topology: int = 0) -> Publication:
         """The packet of an event that is published here, with the next number."""
         self._published += 1
-        return Publication(self.node, self.life, self._published, event)
+        return Publication(self.node, self.life, self._published, event, topology)
 
     def deliver(self, publication: Publication, out: list[Action]) -> None:
         """Hand an event to the subscriptions here that match it, if any does."""
