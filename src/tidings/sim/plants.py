@@ -254,6 +254,60 @@ class SilenceNotNoticed(ContentRouter):
     plane_of = PatientPlane
 
 
+class NewestView(ContentRouter):
+    """Forwards every event by its own newest view, whatever its source sees."""
+
+    def view_of(self, publication: Publication) -> View:
+        return self.views.newest
+
+
+class SwitchAtOnce(ContentRouter):
+    """Publishes by new paths as soon as it knows them, and not when every node does."""
+
+    def _rerouted(self, now: int, out: list[Action]) -> None:
+        super()._rerouted(now, out)
+        self._end_switch(now, out)
+
+
+class NoMarker(ContentRouter):
+    """Publishes by new paths before its earlier events have passed."""
+
+    def _start_switch(self, now: int, out: list[Action]) -> None:
+        self._end_switch(now, out)
+
+
+class FormerViewsForget(ContentRouter):
+    """Adds advertisements to the newest view only."""
+
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
+        tables = [(view, dict(view.table)) for view in self.views.former()]
+        super().widen(issuer, neighbour, predicate)
+        for view, table in tables:
+            view.table = table
+
+
+class NothingLearnt(ContentRouter):
+    """Learns nothing from the replies that it passes on, so events meet it before its own pull."""
+
+    def learn(self, neighbour: str, predicate: str) -> None:
+        pass
+
+
+class ReceiptBeforeSwitch(ContentRouter):
+    """Confirms the advertisement of a node to which it does not publish yet."""
+
+    def publishes_to(self, issuer: str) -> bool:
+        return True
+
+
+class PrunesTooSoon(ContentRouter):
+    """Prunes while other nodes still publish by a former view."""
+
+    def added(self, predicate: str) -> str:
+        self._all_switched = True
+        return super().added(predicate)
+
+
 class StopsAtEquals(SubscriptionRouter):
     """Stops an announcement where an equal one is known, as the survey has it."""
 
@@ -308,6 +362,13 @@ PLANTS: Final[dict[str, Plant]] = {
     "link down not told": Plant("cbcb", LinkDownNotTold),
     "number not recovered": Plant("cbcb", NumberNotRecovered),
     "silence not noticed": Plant("cbcb", SilenceNotNoticed),
+    "newest view": Plant("cbcb", NewestView),
+    "switch at once": Plant("cbcb", SwitchAtOnce),
+    "no marker": Plant("cbcb", NoMarker),
+    "former views forget": Plant("cbcb", FormerViewsForget),
+    "nothing learnt": Plant("cbcb", NothingLearnt),
+    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch),
+    "prunes too soon": Plant("cbcb", PrunesTooSoon),
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),

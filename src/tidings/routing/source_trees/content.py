@@ -630,8 +630,8 @@ class ContentRouter:
     def _switch(self, neighbour: str, packet: Switch, out: list[Action]) -> None:
         source = packet.source
         view = self.views.find(packet.topology)
-        if view is None:
-            out.append(Drop("another topology", packet))
+        if view is None:  # this node forwards nothing by it, and nobody is below
+            out.append(Send(neighbour, Switched(source, packet.number)))
         elif not self.on_reverse_path(neighbour, source, view):
             out.append(Drop("off the tree", packet))
         elif not self.is_news(source, packet.life, packet.number, self._switches_seen):

@@ -52,6 +52,10 @@ class Views:
         """The view of a topology, if it is kept."""
         return self._kept.get(topology)
 
+    def former(self) -> list[View]:
+        """All views except the newest."""
+        return [view for view in self._kept.values() if view is not self.newest]
+
     def adopt(self, routes: Routes, now: int) -> None:
         """Take new routes; nothing changes if they are those of the newest view.
 
@@ -73,7 +77,7 @@ class Views:
 
     def _forget(self, now: int) -> None:
         """Forget the oldest former views, except the one in use."""
-        former = [v for v in self._kept.values() if v is not self.newest and v is not self.used]
+        former = [view for view in self.former() if view is not self.used]
         old = {view.routes.digest for view in former if now - view.former_since > KEPT}
         old.update(view.routes.digest for view in former[: max(0, len(self._kept) - MOST)])
         for digest in old:
