@@ -304,7 +304,7 @@ class Oracle:
         if plane is not None:
             known = set(plane.routes.hop)
         else:
-            known = set() if self._right is None else set(self._right.reaches(node.name))
+            known = self._known_to(node.name)
         for id in action.subscriptions:
             held = self.held.get(id)
             if held is None or held.node != node.name:
@@ -317,7 +317,13 @@ class Oracle:
         """Enough time has passed that a subscription must be established."""
         held = self.held[id]
         held.established = True
-        held.reach = set() if self._right is None else set(self._right.reaches(held.node))
+        held.reach = self._known_to(held.node)
+
+    def _known_to(self, name: str) -> set[str]:
+        """The nodes in reach of one when the network was last found right."""
+        if self._right is None or name not in self._right.costs:
+            return set()
+        return set(self._right.reaches(name))
 
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
@@ -330,7 +336,7 @@ class Oracle:
         self._right = truth
         self.hops = hops_of(network, truth) or truth.some_hops()
         for held in self.held.values():
-            held.reach = set(truth.reaches(held.node)) if held.node in truth.costs else set()
+            held.reach = self._known_to(held.node)
 
     def wants_by_node(self) -> dict[str, list[Want]]:
         """What each node wants."""

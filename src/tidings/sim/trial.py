@@ -351,7 +351,9 @@ class Trial:
     def grow(self) -> None:
         """Nodes and links that were never there come to a stable network: nothing gets lost."""
         for _ in range(self.chance.randint(1, 3)):
-            change = self._new_link if self.judged and self.chance.random() < 0.5 else self._new_node
+            change = (
+                self._new_link if self.judged and self.chance.random() < 0.5 else self._new_node
+            )
             self.change(change)
 
     def change(self, change: Callable[[], None]) -> None:
