@@ -301,10 +301,7 @@ class Oracle:
     def established(self, now: int, node: Node, action: Established) -> None:
         """A node says that subscriptions are established, at all nodes that it knows of."""
         plane = getattr(node.router, "plane", None)
-        if plane is not None:
-            known = set(plane.routes.hop)
-        else:
-            known = self._known_to(node.name)
+        known = self._known_to(node.name) if plane is None else set(plane.routes.hop)
         for id in action.subscriptions:
             held = self.held.get(id)
             if held is None or held.node != node.name:

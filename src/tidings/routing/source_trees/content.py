@@ -24,10 +24,9 @@ predicate that it matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tidings.language.errors import PredicateError
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
@@ -42,11 +41,14 @@ from tidings.routing.packets import (
     Switch,
     Switched,
 )
+from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import (
     NOTHING,
+    USUAL_BOUNDS,
+    Bounds,
     beyond_all,
     join,
-    predicate_of,
+    readable,
     shortened,
     wants,
 )
@@ -159,13 +161,17 @@ class ContentRouter:
         timing: Timing = USUAL,
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
+        board: Board | None = None,
+        bounds: Bounds = USUAL_BOUNDS,
     ) -> None:
         self.node = node
         self.life = life
         self.timing = timing
+        self.board = board
+        self.bounds = bounds
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
-        self.local = Local(node, life, matcher)
-        self.views = Views(self.plane.routes)
+        self.local = Local(node, life, None if board is not None else matcher)
+        self.views = Views(self.plane.routes, self.join)
         self._once = self.once_of()
         # Own advertisements: one at a time; subscriptions made meanwhile wait for the next.
         self._confirmed: dict[str, str] = {}  # subscriptions that every node has
@@ -334,6 +340,8 @@ class ContentRouter:
 
     def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
         """Whether any node behind an interface wants an event."""
+        if self.board is not None and view is self.views.newest:
+            return interface in self.board.links(event, view.table)
         return wants(view.table.get(interface, NOTHING), event)
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
@@ -377,7 +385,11 @@ class ContentRouter:
 
     def interest(self) -> str:
         """What the subscribers here want."""
-        return join(self.local.subscriptions.values())
+        return self.join(self.local.subscriptions.values())
+
+    def join(self, predicates: Iterable[str]) -> str:
+        """The disjunction of predicates, within the bounds of what a node tells and keeps."""
+        return join(predicates, self.bounds)
 
     # Receiver advertisements
 
@@ -388,7 +400,7 @@ class ContentRouter:
         self._advertise_at = None
         children = self.plane.routes.children(self.node)
         # Without children there is no need to work out what is new.
-        added = self.added(join(self._advertising.values())) if children else NOTHING
+        added = self.added(self.join(self._advertising.values())) if children else NOTHING
         if added == NOTHING:
             self.confirm(now, out)
             return
@@ -428,17 +440,13 @@ class ContentRouter:
         if not self.on_reverse_path(neighbour, issuer, self.views.newest):
             out.append(Drop("off the tree", packet))
             return
-        try:
-            predicate_of(packet.predicate)
-        except PredicateError:
-            out.append(Drop("a bad predicate", packet))
-            return
         if not self.is_news(issuer, packet.life, packet.number, self._advertisements):
             out.append(Drop("old", packet))
             return
-        self.widen(issuer, neighbour, packet.predicate)
+        predicate = readable(packet.predicate)
+        self.widen(issuer, neighbour, predicate)
         routes = self.plane.routes
-        rest = self.added(packet.predicate)
+        rest = self.added(predicate)
         children = routes.children(issuer) if rest != NOTHING else ()
         if packet.topology == routes.digest:
             self._passing[issuer] = Passing(packet.number, neighbour, children)
@@ -555,7 +563,7 @@ class ContentRouter:
 
     def reply(self, found: list[str]) -> str:
         """What a reply says: what this node wants, and those below it."""
-        return join((self.interest(), *found))
+        return self.join((self.interest(), *found))
 
     def _reply(self, neighbour: str, reply: Reply, now: int, out: list[Action]) -> None:
         own = reply.issuer == self.node
@@ -563,16 +571,12 @@ class ContentRouter:
         if pull is None or pull.number != reply.number or neighbour not in pull.waiting:
             out.append(Drop("an answer to no request", reply))
             return
-        try:
-            predicate_of(reply.predicate)
-        except PredicateError:
-            out.append(Drop("a bad predicate", reply))
-            return
+        predicate = readable(reply.predicate)
         del pull.waiting[neighbour]
-        pull.found[neighbour].append(reply.predicate)
+        pull.found[neighbour].append(predicate)
         pull.switched &= reply.switched
         if not own:
-            self.learn(neighbour, reply.predicate)
+            self.learn(neighbour, predicate)
             self._answer(reply.issuer, out)
             return
         self.replace(neighbour, pull.found[neighbour])
@@ -598,7 +602,7 @@ class ContentRouter:
 
     def replace(self, neighbour: str, found: list[str]) -> None:
         """Set an interface to what was replied from there, and what was advertised meanwhile."""
-        self.table[neighbour] = join(found)
+        self.table[neighbour] = self.join(found)
 
     # From a former view to the newest
 

@@ -13,23 +13,27 @@ Advertisements widen the tables of all views, so no view hides a receiver
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from tidings.routing.planes.interests import NOTHING, beyond, join
+from tidings.routing.planes.interests import NOTHING, beyond
 from tidings.routing.planes.topology import Routes
 from tidings.routing.protocol import SECOND
 
 KEPT: Final = 120 * SECOND  # for which a node keeps a former view
 MOST: Final = 32  # views that a node keeps
 
+Join = Callable[[Iterable[str]], str]  # the disjunction of predicates
+
 
 class View:
     """A node's place in one topology, and what is wanted behind each of its interfaces there."""
 
-    __slots__ = ("former_since", "routes", "table")
+    __slots__ = ("_join", "former_since", "routes", "table")
 
-    def __init__(self, routes: Routes) -> None:
+    def __init__(self, routes: Routes, join: Join) -> None:
         self.routes = routes
+        self._join = join
         self.table: dict[str, str] = {}
         self.former_since = 0  # when a newer one replaced it
 
@@ -37,14 +41,15 @@ class View:
         """Add a predicate to an interface."""
         known = self.table.get(interface, NOTHING)
         if beyond(predicate, known) != NOTHING:
-            self.table[interface] = join((known, predicate))
+            self.table[interface] = self._join((known, predicate))
 
 
 class Views:
     """The views that a node keeps, by the digest of their topology."""
 
-    def __init__(self, routes: Routes) -> None:
-        self.newest = View(routes)
+    def __init__(self, routes: Routes, join: Join) -> None:
+        self._join = join
+        self.newest = View(routes, join)
         self.used = self.newest  # the one by which this node publishes
         self._kept = {routes.digest: self.newest}
 
@@ -66,7 +71,9 @@ class Views:
         if routes.digest == former.routes.digest:
             return
         former.former_since = now
-        view = self._kept.pop(routes.digest, None) or View(routes)  # one that has come back
+        view = self._kept.pop(routes.digest, None) or View(
+            routes, self._join
+        )  # one that has come back
         for interface, predicate in former.table.items():
             view.widen(interface, predicate)
         for old, new in _moved(former.routes, routes):
