@@ -16,7 +16,7 @@ from typing import Any
 from tidings.routing.packets import Packet, Publication
 from tidings.routing.protocol import SECOND, Deliver, Drop, Established
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import Event, Want
+from tidings.sim.load import AnyWant, Event
 from tidings.sim.network import Network, Node
 
 TRANSIT = 2 * SECOND  # after it an event that has not arrived counts as lost
@@ -32,7 +32,7 @@ class Held:
 
     __slots__ = ("established", "newest", "node", "reach", "want")
 
-    def __init__(self, node: str, want: Want) -> None:
+    def __init__(self, node: str, want: AnyWant) -> None:
         self.node = node
         self.want = want
         self.established = False
@@ -99,6 +99,16 @@ class Truth:
                             found[other] = cost + more
                             around.setdefault(cost + more, []).append(other)
         return found
+
+    def hops_across(self, source: str) -> int:
+        """The links on the longest of the shortest paths from a node."""
+        hops = {source: 0}
+        reach = self.reaches(source)
+        for node in sorted(reach, key=reach.__getitem__):  # the nearest come first
+            for other, more in self.costs[node].items():
+                if reach[other] == reach[node] + more:
+                    hops[other] = max(hops.get(other, 0), hops[node] + 1)
+        return max(hops.values())
 
     def some_hops(self) -> Hops:
         """Shortest paths, for nodes that know of none themselves."""
@@ -192,7 +202,7 @@ class Oracle:
 
     # What the users do
 
-    def subscribe(self, id: str, node: str, want: Want) -> None:
+    def subscribe(self, id: str, node: str, want: AnyWant) -> None:
         """Someone is about to subscribe."""
         self.held[id] = Held(node, want)
 
@@ -335,9 +345,9 @@ class Oracle:
         for held in self.held.values():
             held.reach = self._known_to(held.node)
 
-    def wants_by_node(self) -> dict[str, list[Want]]:
+    def wants_by_node(self) -> dict[str, list[AnyWant]]:
         """What each node wants."""
-        found: dict[str, list[Want]] = {}
+        found: dict[str, list[AnyWant]] = {}
         for held in self.held.values():
             found.setdefault(held.node, []).append(held.want)
         return found

@@ -35,6 +35,7 @@ from tidings.routing.planes.interests import readable, shortened, wants
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
     USUAL,
@@ -80,12 +81,14 @@ class SubscriptionRouter:
         self.wanted: dict[str, dict[str, None]] = {}  # by predicate: neighbours and HERE
         self.neighbours = Neighbours(life, timing)
         self._told: dict[str, dict[str, None]] = {}
+        self._clock = Steady()
         self._once = Once()
         self._hello_at: int | None = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
+        now = self._clock.read(now)
         match cause:
             case Received(neighbour, packet):
                 self._received(neighbour, packet, now, out)
@@ -122,7 +125,7 @@ class SubscriptionRouter:
 
     def timer(self) -> int | None:
         """When to wake."""
-        return self._hello_at
+        return self._clock.shown(self._hello_at)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""

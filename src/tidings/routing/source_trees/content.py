@@ -55,6 +55,7 @@ from tidings.routing.planes.interests import (
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
     SECOND,
@@ -79,6 +80,23 @@ from tidings.routing.source_trees.views import View, Views
 
 MOST_PATIENCE: Final = 4  # times the first wait, at most
 LONGEST_SWITCH: Final = 30 * SECOND  # after new routes: then a node publishes by them in any case
+
+
+def converges_within(timing: Timing, crossing: int) -> int:
+    """How long a network takes to be right after its last change, if no packet gets lost then.
+
+    `crossing` is how long a packet takes from one end of the network to the other. The silence of a
+    link is noticed (`dead`, at the next hello), or a lost record (at every second hello whose
+    digest differs). Then a record is told and crosses the network, perhaps after its origin has
+    heard of its number before a restart. Nodes compute routes after a rest. A request and its
+    replies cross the network, then a switch and its answers. An advertisement that met other
+    routes is repeated.
+    """
+    noticed = timing.dead + 3 * timing.hello
+    told = 2 * timing.gather + crossing
+    pulled = timing.hold + 2 * crossing
+    switched = timing.retry + 3 * crossing
+    return noticed + told + pulled + switched
 
 
 class Passing:
@@ -172,6 +190,7 @@ class ContentRouter:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.local = Local(node, life, None if board is not None else matcher)
         self.views = Views(self.plane.routes, self.join)
+        self._clock = Steady()
         self._once = self.once_of()
         # Own advertisements: one at a time; subscriptions made meanwhile wait for the next.
         self._confirmed: dict[str, str] = {}  # subscriptions that every node has
@@ -213,10 +232,13 @@ class ContentRouter:
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
-        if type(cause) is Received:  # nearly always
-            self._received(cause.neighbour, cause.packet, now, out)
+        if type(cause) is Received and type(cause.packet) is Publication:  # nearly always
+            self._publication(cause.neighbour, cause.packet, out)
             return out
+        now = self._clock.read(now)
         match cause:
+            case Received(neighbour, packet):
+                self._received(neighbour, packet, now, out)
             case Woken():
                 self._woken(now, out)
             case LinkUp(neighbour, cost):
@@ -244,7 +266,7 @@ class ContentRouter:
         """When to wake."""
         own = earliest(self._advertise_at, self._pull_at)
         switch = earliest(self._switch_at, self._switch_by)
-        return earliest(self.plane.timer(), earliest(own, switch))
+        return self._clock.shown(earliest(self.plane.timer(), earliest(own, switch)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -276,8 +298,6 @@ class ContentRouter:
         kind = type(packet)
         if kind is Hello:
             self.plane.hello(neighbour, packet, now, out)
-        elif kind is Publication:
-            self._publication(neighbour, packet, out)
         elif kind is Records:
             self.plane.news(neighbour, packet, now, out)
         elif kind is Request:
