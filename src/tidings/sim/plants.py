@@ -17,6 +17,7 @@ from tidings.routing.planes.once import Once
 from tidings.routing.protocol import Action, Cause, Established, Send, Subscribe
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
+from tidings.routing.source_trees.views import View
 from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
 
 
@@ -25,9 +26,9 @@ class PruneByInterface(ContentRouter):
 
     nothing_new = False
 
-    def widen(self, neighbour: str, predicate: str) -> None:
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
         self.nothing_new = beyond(predicate, self.table.get(neighbour, NOTHING)) == NOTHING
-        super().widen(neighbour, predicate)
+        super().widen(issuer, neighbour, predicate)
 
     def added(self, predicate: str) -> str:
         stop, self.nothing_new = self.nothing_new, False
@@ -45,9 +46,9 @@ class CoveringReversed(ContentRouter):
 class AdvertisementReplaces(ContentRouter):
     """Puts an advertised predicate in the place of the interface's."""
 
-    def widen(self, neighbour: str, predicate: str) -> None:
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
         self.table[neighbour] = NOTHING
-        super().widen(neighbour, predicate)
+        super().widen(issuer, neighbour, predicate)
 
 
 class ReplyForgetsItself(ContentRouter):
@@ -74,8 +75,8 @@ class ReplyTakesOneBranch(ContentRouter):
 class ReplyOvertakes(ContentRouter):
     """A reply removes what was advertised while it was collected."""
 
-    def widen(self, neighbour: str, predicate: str) -> None:
-        self.table[neighbour] = join((self.table.get(neighbour, NOTHING), predicate))
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
+        self.views.widen(issuer, predicate)
 
 
 class ReplyWidens(ContentRouter):
@@ -95,7 +96,7 @@ class AnyView(ContentRouter):
 class NoReversePath(ContentRouter):
     """Takes packets from whichever neighbour they come."""
 
-    def on_reverse_path(self, neighbour: str, source: str) -> bool:
+    def on_reverse_path(self, neighbour: str, source: str, view: View) -> bool:
         return source != self.node
 
 
@@ -150,31 +151,32 @@ class UnsubscribedMatches(ContentRouter):
 class LivesNotTold(ContentRouter):
     """Compares the numbers of a new life with those of the last."""
 
-    def is_news(self, packet: Advertisement | Request, seen: dict[str, tuple[int, int]]) -> bool:
-        if packet.number <= seen.get(packet.issuer, (0, 0))[1]:
+    def is_news(
+        self, issuer: str, life: int, number: int, seen: dict[str, tuple[int, int]]
+    ) -> bool:
+        if number <= seen.get(issuer, (0, 0))[1]:
             return False
-        seen[packet.issuer] = packet.life, packet.number
+        seen[issuer] = life, number
         return True
 
 
 class ForwardEverywhere(ContentRouter):
     """Sends an event on through every interface that wants it, in the tree or not."""
 
-    def forward(self, publication: Publication, out: list[Action]) -> None:
-        super().forward(publication, [])
+    def forward(self, publication: Publication, view: View, out: list[Action]) -> None:
         self.local.deliver(publication, out)
         out.extend(
             Send(name, publication)
             for name in self.plane.neighbours.up()
-            if self.is_wanted(name, publication.event)
-            and name != self.plane.routes.hop.get(publication.source)
+            if self.is_wanted(name, publication.event, view)
+            and name != view.routes.hop.get(publication.source)
         )
 
 
 class ForwardBlindly(ContentRouter):
     """Sends an event on in the whole tree."""
 
-    def is_wanted(self, interface: str, event: dict[str, Any]) -> bool:
+    def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
         return True
 
 
@@ -252,6 +254,60 @@ class SilenceNotNoticed(ContentRouter):
     plane_of = PatientPlane
 
 
+class NewestView(ContentRouter):
+    """Forwards every event by its own newest view, whatever its source sees."""
+
+    def view_of(self, publication: Publication) -> View:
+        return self.views.newest
+
+
+class SwitchAtOnce(ContentRouter):
+    """Publishes by new paths as soon as it knows them, and not when every node does."""
+
+    def _rerouted(self, now: int, out: list[Action]) -> None:
+        super()._rerouted(now, out)
+        self._end_switch(now, out)
+
+
+class NoMarker(ContentRouter):
+    """Publishes by new paths before its earlier events have passed."""
+
+    def _start_switch(self, now: int, out: list[Action]) -> None:
+        self._end_switch(now, out)
+
+
+class FormerViewsForget(ContentRouter):
+    """Adds advertisements to the newest view only."""
+
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
+        tables = [(view, dict(view.table)) for view in self.views.former()]
+        super().widen(issuer, neighbour, predicate)
+        for view, table in tables:
+            view.table = table
+
+
+class NothingLearnt(ContentRouter):
+    """Learns nothing from the replies that it passes on, so events meet it before its own pull."""
+
+    def learn(self, neighbour: str, predicate: str) -> None:
+        pass
+
+
+class ReceiptBeforeSwitch(ContentRouter):
+    """Confirms the advertisement of a node to which it does not publish yet."""
+
+    def publishes_to(self, issuer: str) -> bool:
+        return True
+
+
+class PrunesTooSoon(ContentRouter):
+    """Prunes while other nodes still publish by a former view."""
+
+    def added(self, predicate: str) -> str:
+        self._all_switched = True
+        return super().added(predicate)
+
+
 class StopsAtEquals(SubscriptionRouter):
     """Stops an announcement where an equal one is known, as the survey has it."""
 
@@ -306,6 +362,13 @@ PLANTS: Final[dict[str, Plant]] = {
     "link down not told": Plant("cbcb", LinkDownNotTold),
     "number not recovered": Plant("cbcb", NumberNotRecovered),
     "silence not noticed": Plant("cbcb", SilenceNotNoticed),
+    "newest view": Plant("cbcb", NewestView),
+    "switch at once": Plant("cbcb", SwitchAtOnce),
+    "no marker": Plant("cbcb", NoMarker),
+    "former views forget": Plant("cbcb", FormerViewsForget),
+    "nothing learnt": Plant("cbcb", NothingLearnt),
+    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch),
+    "prunes too soon": Plant("cbcb", PrunesTooSoon),
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),
