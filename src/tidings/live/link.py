@@ -304,6 +304,18 @@ class Link:
         if self.stream is not None:
             self.stream.schedule()
 
+    def skip(self, lane: Lane, life: int, newest: int) -> None:
+        """The router has processed the events of a lane up to this one, which came by other links:
+        discard those that wait here (`docs/decisions/0008-flow-control-by-source.md`)."""
+        waiting = self._inbox.get(lane)
+        while waiting and waiting[0][1].life == life and waiting[0][1].number <= newest:
+            number, _, confirm = waiting.popleft()
+            self._unsaid[lane] = number
+            if confirm:
+                self.confirm(number, True, self.life)
+            if self.stream is not None:
+                self.stream.schedule()
+
     def _follow(self, number: int) -> Pending:
         life = self.life
         return Pending(lambda well: self.confirm(number, well, life))

@@ -315,6 +315,9 @@ class RouterCore:
         self._pending = (None, follow)
         self.happen(Received(link.neighbour, packet))
         self._pending = (None, None)
+        if type(packet) is Publication and not packet.topology:  # it follows no tree
+            for other in self.links.values():
+                other.skip(lane_of(packet), packet.life, packet.number)
         if isinstance(packet, Advertisement | Reply):
             interests = getattr(self.protocol, "table", {}).values()
             if any(len(text) >= LONG for text in interests):
