@@ -42,8 +42,8 @@ HEAVY = {
     "uvicorn": {"live", "console"},
     "uvloop": {"live"},
 }
-# Time and chance are parameters in every room before this one.
-FIRST_ROOM_WITH_A_CLOCK = "live"
+# Time and chance are parameters in every room but these.
+WITH_A_CLOCK = {"live", "spark", "lab", "console", "cli"}
 CLOCKS = {"asyncio", "secrets", "socket", "time"}
 CLOCK_CALLS = {"date.today", "datetime.now", "datetime.today", "datetime.utcnow"}
 CLOCK_CALLS |= {"os.urandom", "uuid.uuid1", "uuid.uuid4"}
@@ -189,7 +189,7 @@ def heavy_packages_stay_in_their_rooms(module: Module) -> Iterator[Breach]:
 
 
 def time_and_chance_are_parameters(module: Module) -> Iterator[Breach]:
-    if module.room not in ROOMS[: ROOMS.index(FIRST_ROOM_WITH_A_CLOCK)]:
+    if module.room is None or module.room in WITH_A_CLOCK:
         return
     for line, name in imports(module):
         package, _, rest = name.partition(".")
