@@ -4,7 +4,9 @@ from random import Random
 
 import pytest
 
-from tidings.sim.streams import MILLISECOND, SECOND, Agenda, End, Endless, Process, Quality, Wire
+from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.sim.network import Endless
+from tidings.sim.streams import Agenda, End, Process, Quality, Wire
 
 
 class Reader:

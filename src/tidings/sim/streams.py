@@ -15,14 +15,10 @@ from collections.abc import Callable
 from hashlib import blake2b
 from heapq import heappop, heappush
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-MILLISECOND: Final = 1_000_000
-SECOND: Final = 1_000 * MILLISECOND
-
-
-class Endless(Exception):
-    """More happens than a working network would ever do."""
+from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.sim.network import Endless
 
 
 class Agenda:
