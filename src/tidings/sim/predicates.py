@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Any, Final
 
@@ -293,6 +294,33 @@ def _scalars(value: Any) -> Iterator[Scalar]:
             yield from _scalars(item)
     elif value is not None and not isinstance(value, dict):
         yield value
+
+
+def attributes(event: Any, prefix: str = "") -> dict[str, list[Scalar]]:
+    """All attributes of an event that are present, with their values."""
+    found: dict[str, list[Scalar]] = {}
+    for record in event if isinstance(event, list) else [event]:
+        if isinstance(record, list):
+            inner = attributes(record, prefix)
+            for name, some in inner.items():
+                found.setdefault(name, []).extend(some)
+        elif isinstance(record, dict):
+            for key, value in record.items():
+                own = list(_scalars(value))
+                if own:
+                    found.setdefault(prefix + key, []).extend(own)
+                for name, some in attributes(value, f"{prefix}{key}.").items():
+                    found.setdefault(name, []).extend(some)
+    return found
+
+
+def permits(predicate: Predicate, event: Event) -> bool:
+    """Whether an event matches whichever one value of each attribute is kept."""
+    present = attributes(event)
+    if not predicate.holds(event):
+        return False
+    choices = product(*present.values())
+    return all(predicate.holds(dict(zip(present, one, strict=True))) for one in choices)
 
 
 def draw_event(chance: Random, aims: Sequence[Predicate], huge: bool = False) -> Event:

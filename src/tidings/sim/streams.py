@@ -180,6 +180,11 @@ class End:
         self._choked = False
         self._due = False
 
+    def carry(self, stream: Carried) -> None:
+        """Carry the bytes of a stream."""
+        self.stream = stream
+        self._wire.agenda.soon(self._read)
+
     # What a stream calls
 
     def schedule(self) -> None:
