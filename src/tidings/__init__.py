@@ -29,22 +29,34 @@ from tidings.language.predicate import MAX_FILTERS, Predicate, parse, union
 if TYPE_CHECKING:
     from tidings import spark
     from tidings.live.connect import connect
+    from tidings.live.errors import (
+        DisconnectedError,
+        NetworkError,
+        RefusedError,
+        TimedOutError,
+        UnknownOutcomeError,
+    )
     from tidings.matching.forwarding import ForwardingTable
     from tidings.matching.table import Table
 
 __all__ = [
     "MAX_FILTERS",
     "BadSubscription",
+    "DisconnectedError",
     "Event",
     "EventError",
     "ForwardingTable",
+    "NetworkError",
     "NormalFormError",
     "Predicate",
     "PredicateError",
+    "RefusedError",
     "Subscription",
     "SubscriptionFileError",
     "Table",
+    "TimedOutError",
     "TranslationError",
+    "UnknownOutcomeError",
     "connect",
     "parse",
     "read_subscriptions",
@@ -58,6 +70,11 @@ _LOADED_LATER = {
     "Table": "tidings.matching.table",
     "ForwardingTable": "tidings.matching.forwarding",
     "connect": "tidings.live.connect",
+    "DisconnectedError": "tidings.live.errors",
+    "NetworkError": "tidings.live.errors",
+    "RefusedError": "tidings.live.errors",
+    "TimedOutError": "tidings.live.errors",
+    "UnknownOutcomeError": "tidings.live.errors",
 }
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tidings.cli.publish import URL, Authority, Token, Url, on_network, token_of
+from tidings.cli.publish import CONNECT_S, URL, Authority, Token, Url, on_network, token_of
 from tidings.cli.terminal import colour, complain, count, write
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON object.")]
@@ -89,7 +89,7 @@ async def _ask(
     except EventError as error:
         complain(f"tidings {kind}: bad event: {printable(str(error))}")
         return 1
-    async with connect(url, token=token_of(token), authority=authority) as net:
+    async with connect(url, token=token_of(token), authority=authority, timeout_s=CONNECT_S) as net:
         findings = await net.ask(kind, event, subscription)
     findings.sort(key=lambda finding: (finding.get("hops", 0), str(finding.get("node"))))
     if as_json:

@@ -7,14 +7,18 @@ import json
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tidings.cli.terminal import complain, complain_of_predicate, write
 from tidings.cli.terminal import count as count_of
 
+if TYPE_CHECKING:
+    from tidings.live.client_core import Change
+
 URL = "tidings://127.0.0.1:7471"
+CONNECT_S = 3.0  # within which a router must answer
 Url = Annotated[str, typer.Option("--url", help="The router, tidings://HOST:PORT.")]
 Token = Annotated[Path | None, typer.Option("--token-file", help="A file that holds a token.")]
 Authority = Annotated[
@@ -53,10 +57,10 @@ async def _publish(
     from tidings.language.event import read
     from tidings.language.explanation import printable
     from tidings.live.connect import connect
-    from tidings.live.subscription import NetworkError
+    from tidings.live.errors import NetworkError
 
     bad = 0
-    async with connect(url, token=token_of(token), authority=authority) as net:
+    async with connect(url, token=token_of(token), authority=authority, timeout_s=CONNECT_S) as net:
         waiting: set[asyncio.Task[str | None]] = set()
 
         async def one(number: int, content: Any) -> str | None:
@@ -149,7 +153,14 @@ async def _subscribe(
     except PredicateError as error:
         complain_of_predicate("tidings subscribe", error)
         return 1
-    async with connect(url, token=token_of(token), policy=policy, authority=authority) as net:
+    async with connect(
+        url,
+        token=token_of(token),
+        policy=policy,
+        authority=authority,
+        timeout_s=CONNECT_S,
+        on_change=_tell_change,
+    ) as net:
         subscription = await net.subscribe(predicate)
         complain(f"subscribed: {printable(subscription.name)}")
         sys.stderr.flush()
@@ -166,6 +177,13 @@ async def _subscribe(
     return 0
 
 
+def _tell_change(change: Change) -> None:
+    from tidings.language.explanation import printable
+
+    if change.kind != "connected":
+        complain(f"tidings subscribe: {change.kind}: {printable(change.detail)}")
+
+
 def token_of(path: Path | None) -> str:
     """The token in a file; an empty one without a file."""
     return "" if path is None else path.read_text(encoding="utf-8").strip()
@@ -175,17 +193,15 @@ def on_network(command: str, work: Coroutine[Any, Any, int]) -> int:
     """Run a command's work and return its exit code, 2 where the network cannot do it."""
     from tidings.language.explanation import printable
     from tidings.live.access import ConfigurationError
+    from tidings.live.errors import NetworkError, TimedOutError
     from tidings.live.serving import run
-    from tidings.live.subscription import NetworkError, RefusedError
-    from tidings.wire.errors import WireError
 
     try:
         code: int = run(work)
-    except (NetworkError, WireError, ConfigurationError, ValueError, OSError) as error:
-        # An error with a file name is about that file. A refusal shows that a router runs.
-        unreachable = isinstance(error, OSError) and error.filename is None
-        unreachable |= isinstance(error, NetworkError) and not isinstance(error, RefusedError)
-        hint = " (is there a router? tidings serve starts one)" if unreachable else ""
+    except (NetworkError, ConfigurationError, ValueError, OSError) as error:
+        hint = ""
+        if isinstance(error, TimedOutError):
+            hint = " (is there a router? tidings serve starts one)"
         first, *more = str(error).splitlines() or [type(error).__name__]
         complain(f"tidings {command}: {printable(first)}{hint}")
         for line in more:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +88,8 @@ def serve(
         require(*PAGES)
     if log:
         write_journal()
-    run(serve_router(settings, _ready))
+    again = partial(read_settings, config) if config is not None else None
+    run(serve_router(settings, _ready, again))
     return 0
 
 
@@ -150,11 +152,18 @@ def one_of(network: str, number: int) -> None:
     """Run one router of a file."""
     from tidings.live.serving import run
     from tidings.live.serving import serve as serve_router
-    from tidings.live.settings import read_network
 
-    settings: Settings = read_network(Path(network))[number]
+    settings = _node_of(network, number)
     try:
-        run(serve_router(settings, lambda router, pages: None))
+        again = partial(_node_of, network, number)
+        run(serve_router(settings, lambda router, pages: None, again))
     except OSError as error:
         complain(f"tidings up: {settings.node}: {error}")
         sys.exit(2)
+
+
+def _node_of(network: str, number: int) -> Settings:
+    from tidings.live.settings import read_network
+
+    settings: Settings = read_network(Path(network))[number]
+    return settings

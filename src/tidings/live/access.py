@@ -9,11 +9,13 @@ everyone is the same principal, who may do everything; the router then listens o
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from ipaddress import ip_address
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tidings.wire.errors import WireError
 RESERVED = "tidings:"  # attribute names that begin with it are reserved for routers
 MAX_EVENT_BYTES = 256 * 1024
 PLAIN = frozenset({str, int, float, bool, type(None)})
+MAX_CHOICES = 1_000  # elements of lists that are tested against a token's predicate
 
 
 class ConfigurationError(Exception):
@@ -43,12 +46,32 @@ class Principal:
     status: bool = True  # whether it may look at the network
 
     def may_publish(self, event: dict[str, Any]) -> bool:
-        """Whether the holder may publish this event."""
-        return self.publish is None or self.publish.matches(event)
+        """Whether the holder may publish this event: it matches whichever element of each list it
+        is reduced to, so lists cannot widen what the holder may publish."""
+        if self.publish is None:
+            return True
+        if PLAIN.issuperset(map(type, event.values())):
+            return self.publish.matches(event)
+        return all(map(self.publish.matches, _choices(event)))
 
     def restrict(self, predicate: Predicate) -> Predicate:
         """The part of a predicate that the holder may receive."""
         return predicate if self.receive is None else predicate & self.receive
+
+
+def _choices(event: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """An event with lists, then all events that keep one element of each list.
+
+    If there are too many of them, the last is one that matches nothing but `true`.
+    """
+    flat = Event(event)
+    yield flat
+    lists = {name: values for name, values in flat.items() if isinstance(values, tuple)}
+    if prod(map(len, lists.values())) > MAX_CHOICES:
+        yield {}
+        return
+    for choice in product(*lists.values()):
+        yield {**flat, **dict(zip(lists, choice, strict=True))}
 
 
 ANYONE = Principal("anyone", router=True)
@@ -75,6 +98,15 @@ class Access:
         if found is None:
             raise WireError("denied")
         return found
+
+    def successor(self, principal: Principal) -> Principal | None:
+        """Who holds the token of a former principal now; None if nobody does."""
+        if not self._principals:
+            return ANYONE if not principal.digest else None
+        for one in self._principals:
+            if one.digest == principal.digest:
+                return one
+        return None
 
     def router(self, token: str) -> Principal:
         """The holder of this token, if it may join as a router; else `WireError`."""

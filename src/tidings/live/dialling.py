@@ -1,4 +1,4 @@
-"""Makes the connections to the configured neighbours, and makes them again when they break.
+"""Keeps the links to the configured neighbours: dials them, and dials again when they break.
 
 A greeting says which numbers of the neighbour this router holds, so that a link can go on where it
 broke. But a router does not know who listens at an address until the neighbour has answered. If it
@@ -8,106 +8,168 @@ more, with these numbers. It does not dial while the link has a connection, whic
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from tidings.live.access import client_tls
-from tidings.live.connection import Connection
 from tidings.live.journal import journal
 from tidings.live.settings import Dial
+from tidings.live.stream import Stream, Transport
+from tidings.live.timers import Timer
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
 
 if TYPE_CHECKING:
-    from tidings.live.router import Router
-
-GREETING_S: Final = 5.0  # within which the greeting must arrive
-REDIAL_S: Final = (0.05, 1.0)  # between attempts: doubles from the first to the second
+    from tidings.live.router_core import RouterCore
 
 
-async def keep_link(router: Router, dial: Dial) -> None:
-    """Connect to a neighbour, again and again, for ever."""
-    tls: ssl.SSLContext | None = client_tls(router.settings.authority) if dial.tls else None
-    loop = asyncio.get_running_loop()
-    delay = REDIAL_S[0]
-    neighbour = ""
-    while True:
-        known = router.links.get(neighbour)
-        if known is not None and known.connection is not None:
-            await asyncio.sleep(REDIAL_S[0])
-            continue
-        call = Call(router, dial, neighbour)
-        connection: Connection | None = None
-        try:
-            _, connection = await loop.create_connection(
-                call.connection, dial.host, dial.port, ssl=tls
-            )
-            neighbour = await asyncio.wait_for(call.joined, GREETING_S)
-            delay = REDIAL_S[0]
-            await call.ended
-        except (OSError, WireError, TimeoutError) as error:
-            if connection is not None:  # it did not answer in time, or is closed already
-                connection.abort()
-            if delay >= REDIAL_S[1]:
-                where = f"{dial.host}:{dial.port}"
-                journal("no link", node=router.node, to=where, why=str(error))
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, REDIAL_S[1])
+class Neighbour:
+    """A configured neighbour: its name, as soon as it has said it, and the connection to it."""
+
+    def __init__(self, dial: Dial, delay: int) -> None:
+        self.dial = dial
+        self.name = ""
+        self.delay = delay  # until the next attempt (backoff)
+        self.stream: Stream | None = None
+        self.joined = False  # whether the connection is past its greeting
+        self.timer: Timer | None = None
 
 
-class Call:
-    """One attempt to reach a neighbour."""
+class Dialler:
+    """The neighbours that a router dials."""
 
-    def __init__(self, router: Router, dial: Dial, neighbour: str) -> None:
-        loop = asyncio.get_running_loop()
-        self.joined: asyncio.Future[str] = loop.create_future()  # the neighbour's name
-        self.ended: asyncio.Future[None] = loop.create_future()
+    def __init__(self, router: RouterCore) -> None:
         self._router = router
-        self._dial = dial
-        self._neighbour = neighbour  # the expected name, or empty if it is not known
+        self._kept: dict[Dial, Neighbour] = {}
 
-    def connection(self) -> Connection:
-        """The connection, for the event loop."""
-        return Connection("greeting", self._greeted, self._end, self._made)
+    def keep(self, dial: Dial) -> None:
+        """Connect to a neighbour, again and again."""
+        one = self._kept[dial] = Neighbour(dial, self._router.limits.redial[0])
+        self._try(one)
 
-    def _made(self, connection: Connection) -> None:
-        router, cost = self._router, self._dial.cost
+    def change(self, dials: Iterable[Dial]) -> None:
+        """Keep these neighbours, and no others."""
+        wanted = dict.fromkeys(dials)
+        for dial in [dial for dial in self._kept if dial not in wanted]:
+            self._forget(self._kept.pop(dial))
+        for dial in wanted:
+            if dial not in self._kept:
+                self.keep(dial)
+
+    def stop(self) -> None:
+        """Dial nobody any more."""
+        self.change(())
+
+    def knows(self, name: str) -> bool:
+        """Whether a neighbour is one that this router dials."""
+        return any(one.name == name for one in self._kept.values())
+
+    def missing(self) -> list[str]:
+        """The addresses of neighbours to which there is no link now."""
+        links = self._router.links
+        return [
+            f"{dial.host}:{dial.port}"
+            for dial, one in self._kept.items()
+            if one.name not in links or not links[one.name].up
+        ]
+
+    def made(self, dial: Dial, transport: Transport) -> Stream:
+        """A connection stands: greet."""
+        router = self._router
+        one = self._kept.get(dial) or Neighbour(dial, 0)
+        stream = Stream(
+            router.timers,
+            router.limits,
+            transport,
+            partial(self._greeted, one),
+            partial(self._ended, one),
+        )
+        if self._kept.get(dial) is not one:  # it was forgotten meanwhile
+            stream.abort()
+            return stream
+        one.stream, one.joined = stream, False
+        self._time(one, router.limits.greeting, partial(self._too_late, one, stream))
+        link = router.links.get(one.name)
         token = router.settings.link_token
-        link = router.links.get(self._neighbour)
         if link is None:
-            connection.send(m.Join(m.VERSION, router.node, router.life, token, cost, 0, 0))
+            stream.send(m.Join(m.VERSION, router.node, router.life, token, dial.cost, 0, 0))
         else:
-            connection.send(link.greeting(m.VERSION, router.node, router.life, token, cost))
+            stream.send(link.greeting(m.VERSION, router.node, router.life, token, dial.cost))
+        return stream
 
-    def _greeted(self, connection: Connection, message: Any) -> None:
+    def failed(self, dial: Dial, why: str) -> None:
+        """A connection could not be made."""
+        one = self._kept.get(dial)
+        if one is not None:
+            self._again(one, why)
+
+    def _try(self, one: Neighbour) -> None:
+        link = self._router.links.get(one.name)
+        if link is not None and link.stream is not None:
+            self._time(one, self._router.limits.redial[0], partial(self._try, one))
+        else:
+            self._router.host.dial(one.dial)
+
+    def _greeted(self, one: Neighbour, stream: Stream, message: Any) -> None:
+        router = self._router
         if type(message) is m.Failed:
             if message.code == "linked":  # the detail is the neighbour's name
-                self._tell(message.detail)
-                connection.close()
+                one.name, one.delay = message.detail, router.limits.redial[0]
+                stream.close()
                 return
             raise WireError("denied" if message.code == "denied" else "stopping", message.detail)
         if type(message) is not m.Join:
             raise WireError("out-of-turn", f"a {type(message).__name__} for a greeting")
         if message.version != m.VERSION:
             raise WireError("version", f"{message.version}, here it is {m.VERSION}")
-        link = self._router.link_to(message.node)
-        if self._neighbour != message.node and link.life:
-            self._tell(message.node)
-            connection.close()
+        link = router.link_to(message.node)
+        one.delay = router.limits.redial[0]
+        if one.name != message.node and link.life:
+            one.name = message.node
+            stream.close()
             return
-        link.cost = max(link.cost, self._dial.cost)
-        self._router.join(connection, link, message, dialled=True)
-        self._tell(message.node)
+        one.name, one.joined = message.node, True
+        if one.timer is not None:
+            one.timer.cancel()
+        link.cost = max(link.cost, one.dial.cost)
+        router.join(stream, link, message, dialled=True)
+        stream.on_end = partial(self._link_ended, one, stream.on_end)
 
-    def _tell(self, neighbour: str) -> None:
-        if not self.joined.done():
-            self.joined.set_result(neighbour)
+    def _link_ended(self, one: Neighbour, tell: Any, stream: Stream, why: Exception | None) -> None:
+        tell(stream, why)
+        self._ended(one, stream, why)
 
-    def _end(self, connection: Connection, error: Exception | None) -> None:
-        self._router.ended(connection, error)
-        if not self.joined.done():
-            self.joined.set_exception(error or ConnectionError("the connection was closed"))
-            self.joined.exception()  # retrieved, so that asyncio does not complain
-        if not self.ended.done():
-            self.ended.set_result(None)
+    def _ended(self, one: Neighbour, stream: Stream, why: Exception | None) -> None:
+        if one.stream is not stream:
+            return
+        one.stream = None
+        if self._kept.get(one.dial) is one:
+            if one.joined:
+                one.delay = self._router.limits.redial[0]
+            self._again(one, str(why or "the connection was closed"))
+
+    def _again(self, one: Neighbour, why: str) -> None:
+        """Dial again after a while."""
+        first, most = self._router.limits.redial
+        if one.delay >= most:
+            where = f"{one.dial.host}:{one.dial.port}"
+            journal("no link", node=self._router.node, to=where, why=why)
+        self._time(one, one.delay, partial(self._try, one))
+        one.delay = min(2 * max(one.delay, first), most)
+
+    def _too_late(self, one: Neighbour, stream: Stream) -> None:
+        """The neighbour does not answer."""
+        if one.stream is stream and not one.joined:
+            stream.error = WireError("silent")
+            stream.abort()
+
+    def _forget(self, one: Neighbour) -> None:
+        if one.timer is not None:
+            one.timer.cancel()
+        if one.stream is not None:
+            one.stream.fail(WireError("stopping"))
+
+    def _time(self, one: Neighbour, delay: int, call: Any) -> None:
+        if one.timer is not None:
+            one.timer.cancel()
+        one.timer = self._router.timers.after(delay, call)

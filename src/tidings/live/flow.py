@@ -1,28 +1,28 @@
-"""Flow control of a link, source by source, so that routers never wait for each other in a circle.
+"""Flow control of a link, lane by lane, so that routers never wait for each other in a circle.
 
-Rule 1: the sending end counts, for each source, the events that the next router has not processed.
-A source may have `RESERVED` of them on a link in any case, and up to `WINDOW` while all sources
-together have fewer than `TOTAL`. Beyond that its events wait one hop before.
+A *lane* is the events of one source that follow one tree. Rule 1: the sending end counts, for each
+lane, the events that the next router has not processed, and their bytes. A lane may have
+`Limits.lane` of them on a link in any case, and up to `Limits.lane_most` while all lanes together
+have fewer than `Limits.link`. Beyond that its events wait one hop before.
 
-Rule 2: the receiving end processes each source by itself. An event that finds no room holds up only
-later events of its own source.
+Rule 2: the receiving end processes each lane by itself. An event that finds no room holds up only
+later events of its own lane.
 
-Why nothing waits in a circle: the events of one source follow a tree, away from the source, so
-within one source waiting has an end, at links that lead to subscribers. No source waits for the
-reserved room of another. What all sources share, the room beyond `RESERVED`, is never all that a
-source has. This file knows nothing of sockets, clocks or packets.
+Why nothing waits in a circle: the events of one lane follow a tree, away from the source, so within
+one lane waiting has an end, at links that lead to subscribers. No lane waits for the room of
+another. What all lanes share is never all that a lane has. This file knows nothing of sockets,
+clocks or packets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Mapping
 
+from tidings.live.limits import LIMITS, Limits
 from tidings.wire.errors import WireError
 
-RESERVED: Final = 64  # unprocessed events that every source may have on a link
-WINDOW: Final = 4_096  # that one source may have while there is room
-TOTAL: Final = 8_192  # of all sources together, beyond which each has only what is reserved
+Lane = tuple[str, int]  # the source, and the tree that its events follow
 
 
 class Gate:
@@ -46,77 +46,124 @@ class Gate:
             go_on()
 
 
-class Outflow:
-    """The sending end of a link: what each source has sent, and what of it is processed.
+class Unprocessed:
+    """The events of one lane that the next router has not processed: number and size of each."""
 
-    >>> flow = Outflow(reserved=2, window=4, total=5)
-    >>> for source in "aaaab":
-    ...     flow.sent(source)
-    >>> flow.gate("a") is None, flow.gate("b") is None  # `a` has its window, `b` what is reserved
+    __slots__ = ("bytes", "events", "gate")
+
+    def __init__(self) -> None:
+        self.events: deque[tuple[int, int]] = deque()
+        self.bytes = 0
+        self.gate: Gate | None = None  # of those who wait for room
+
+
+class Outflow:
+    """The sending end of a link: the events of each lane that the next router has not processed.
+
+    >>> flow = Outflow(Limits(lane=2, lane_most=4, link=5))
+    >>> for number, lane in enumerate([("a", 0)] * 4 + [("b", 0)]):
+    ...     flow.sent(lane, number, size=10)
+    >>> flow.gate(("a", 0)) is None, flow.gate(("b", 0)) is None  # `b` still has room of its own
     (False, True)
-    >>> flow.worked("a", 4)
-    >>> flow.gate("a") is None
+    >>> flow.worked(("a", 0), 3)
+    >>> flow.gate(("a", 0)) is None
     True
     """
 
-    def __init__(self, reserved: int = RESERVED, window: int = WINDOW, total: int = TOTAL) -> None:
-        self.reserved = reserved
-        self.window = window
-        self.total = total
-        self.open = 0  # events of all sources that are not processed
-        self._sent: dict[str, int] = {}
-        self._worked: dict[str, int] = {}
-        self._gates: dict[str, Gate] = {}  # of the sources that wait
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.open = 0  # events of all lanes that are not processed
+        self.open_bytes = 0
+        self._limits = limits
+        self._lanes: dict[Lane, Unprocessed] = {}
 
-    def sent(self, source: str) -> None:
-        """An event of this source goes out."""
-        self._sent[source] = self._sent.get(source, 0) + 1
+    def sent(self, lane: Lane, number: int, size: int) -> None:
+        """An event of this lane goes out, in the packet of this number."""
+        found = self._lanes.get(lane)
+        if found is None:
+            found = self._lanes[lane] = Unprocessed()
+        found.events.append((number, size))
+        found.bytes += size
         self.open += 1
+        self.open_bytes += size
 
-    def gate(self, source: str) -> Gate | None:
-        """What to wait for before another event of this source is sent; None if there is room."""
-        gate = self._gates.get(source)
-        if gate is not None:
-            return gate
-        unprocessed = self.unprocessed(source)
-        if unprocessed < self.reserved or (unprocessed < self.window and self.open < self.total):
+    def gate(self, lane: Lane) -> Gate | None:
+        """What to wait for before another event of this lane is sent; None if there is room."""
+        found = self._lanes.get(lane)
+        if found is None or (found.gate is None and self._has_room(found)):
             return None
-        gate = self._gates[source] = Gate()
-        gate.full = True
-        return gate
+        if found.gate is None:
+            found.gate = Gate()
+            found.gate.full = True
+        return found.gate
 
-    def worked(self, source: str, number: int) -> None:
-        """The next router has processed this many events of a source since the link began.
+    def worked(self, lane: Lane, number: int) -> None:
+        """The next router has processed the events of a lane up to the packet of this number."""
+        found = self._lanes.get(lane)
+        if found is None:
+            raise WireError("out-of-turn", f"events of {lane[0]} processed that were not sent")
+        self._take(lane, found, number)
+        self._open_gates()
 
-        Gates open when a half of the room is free again, so that senders go on in batches.
-        """
-        before = self._worked.get(source, 0)
-        if number > self._sent.get(source, 0):
-            raise WireError("out-of-turn", f"{number} events of {source} processed, fewer sent")
-        if number <= before:
-            return
-        self._worked[source] = number
-        self.open -= number - before
-        for name in [name for name in self._gates if self._is_roomy(name)]:
-            gate = self._gates.pop(name, None)
-            if gate is not None:  # or it was opened by one who went on just now
-                gate.clear()
+    def resumed(self, heard: int, waiting: Mapping[Lane, int]) -> None:
+        """After a break: the next router has everything up to `heard`, and has processed it except
+        for the lanes that wait, each from the given number on."""
+        for lane, found in list(self._lanes.items()):
+            self._take(lane, found, min(heard, waiting.get(lane, heard + 1) - 1))
+        self._open_gates()
 
-    def unprocessed(self, source: str) -> int:
-        """How many events of a source are not processed."""
-        return self._sent.get(source, 0) - self._worked.get(source, 0)
+    def unprocessed(self, lane: Lane) -> int:
+        """How many events of a lane are not processed."""
+        found = self._lanes.get(lane)
+        return len(found.events) if found is not None else 0
 
     def reset(self) -> None:
         """The link begins anew: nothing is open, and nobody waits."""
-        self.open = 0
-        self._sent.clear()
-        self._worked.clear()
-        gates, self._gates = self._gates, {}
-        for gate in gates.values():
-            gate.clear()
+        self.open = self.open_bytes = 0
+        lanes, self._lanes = self._lanes, {}
+        for found in lanes.values():
+            if found.gate is not None:
+                found.gate.clear()
 
-    def _is_roomy(self, source: str) -> bool:
-        unprocessed = self.unprocessed(source)
-        if unprocessed <= self.reserved // 2:
+    def _take(self, lane: Lane, found: Unprocessed, number: int) -> None:
+        events = found.events
+        while events and events[0][0] <= number:
+            size = events.popleft()[1]
+            found.bytes -= size
+            self.open -= 1
+            self.open_bytes -= size
+        if not events and found.gate is None:
+            del self._lanes[lane]
+
+    def _open_gates(self) -> None:
+        """Open the gates of lanes that have half of their room again: senders go on in batches."""
+        for lane, found in list(self._lanes.items()):
+            gate = found.gate
+            if gate is not None and self._is_roomy(found):
+                found.gate = None
+                if not found.events and self._lanes.get(lane) is found:
+                    del self._lanes[lane]
+                gate.clear()
+
+    def _has_room(self, found: Unprocessed) -> bool:
+        limits = self._limits
+        count, size = len(found.events), found.bytes
+        if not count or (count < limits.lane and size < limits.lane_bytes):
             return True
-        return unprocessed <= self.window // 2 and self.open <= 3 * self.total // 4
+        return (
+            count < limits.lane_most
+            and size < limits.lane_most_bytes
+            and self.open < limits.link
+            and self.open_bytes < limits.link_bytes
+        )
+
+    def _is_roomy(self, found: Unprocessed) -> bool:
+        limits = self._limits
+        count, size = len(found.events), found.bytes
+        if count <= limits.lane // 2 and size <= limits.lane_bytes // 2:
+            return True
+        return (
+            count <= limits.lane_most // 2
+            and size <= limits.lane_most_bytes // 2
+            and self.open <= 3 * limits.link // 4
+            and self.open_bytes <= 3 * limits.link_bytes // 4
+        )

@@ -31,6 +31,9 @@ COUNTERS = {
     "delivered": "Deliveries to clients.",
     "late": "Events dropped because a later one overtook them while routes changed.",
     "dropped_packets": "Packets that the protocol dropped.",
+    "replies_dropped": "Replies that their publisher did not read in time.",
+    "denied": "Connections with a wrong token.",
+    "evicted": "Connections ended before their greeting, to make room.",
     "malformed": "Connections ended because of malformed input.",
     "sessions": "Sessions opened.",
     "sessions_resumed": "Sessions that a client resumed.",
@@ -49,6 +52,7 @@ GAUGES = {
     "subscriptions": "Subscriptions of clients here.",
     "announcements": "Predicates announced to the network.",
     "waiting": "Deliveries that clients have not taken yet.",
+    "waiting_bytes": "Bytes that sessions hold for their clients.",
     "dropped": "Deliveries dropped in open sessions, by policy drop.",
 }
 HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
@@ -70,6 +74,10 @@ class RouterCollector(Collector):
         yield GaugeMetricFamily(
             "tidings_settled", "Whether routes are up to date.", status["settled"]
         )
+        drops = CounterMetricFamily("tidings_drops", "Packets dropped, by reason.", labels=["why"])
+        for why, count in status["drops"].items():
+            drops.add_metric([why], count)
+        yield drops
         for name, help in LINK_COUNTERS.items():
             counter = CounterMetricFamily(f"tidings_link_{name}", help, labels=["neighbour"])
             for neighbour, link in status["links"].items():
@@ -93,14 +101,16 @@ def application(router: Router) -> Starlette:
         return _json(router.status())
 
     async def health(request: Request) -> Response:
-        return _json({"node": router.node, "healthy": True})
+        why = router.core.troubles()
+        content = {"node": router.node, "healthy": not why, "why": why}
+        return _json(content, 200 if not why else 503)
 
     pages = {"/metrics": metrics, "/status": status, "/health": health}
     return Starlette(routes=[Route(path, page) for path, page in pages.items()])
 
 
-def _json(content: dict[str, Any]) -> Response:
-    return Response(json.dumps(content), media_type="application/json", headers=HEADERS)
+def _json(content: dict[str, Any], code: int = 200) -> Response:
+    return Response(json.dumps(content), code, HEADERS, "application/json")
 
 
 class _Server(uvicorn.Server):

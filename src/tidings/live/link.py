@@ -6,9 +6,9 @@ new one is made within the grace period, both ends say which number they receive
 rest again; the protocol notices nothing. If it takes longer, or the other end has lost its memory,
 the link is down: it discards what it kept, and the protocol finds other routes.
 
-A link acknowledges packets when they arrive, and reports, source by source, how many events the
-router has processed. While the router cannot pass on the events of a source, they wait here, and
-their sender waits too (`flow`). Control packets, and events of other sources, are never held up.
+A link acknowledges packets when they arrive, and reports, lane by lane, which events the router has
+processed. While the router cannot pass on the events of a lane, they wait here, and their sender
+waits too (`flow`). Control packets, and events of other lanes, are never held up.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tidings.live.connection import Connection
-from tidings.live.flow import Gate, Outflow
+from tidings.live.flow import Gate, Lane, Outflow
+from tidings.live.limits import LIMITS, Limits
 from tidings.live.pending import Pending
+from tidings.live.stream import Stream
 from tidings.routing.packets import Packet, Publication
 from tidings.wire.errors import WireError
 from tidings.wire.messages import (
@@ -36,10 +37,6 @@ from tidings.wire.messages import (
     Taken,
     encode,
 )
-
-MAX_KEPT_BYTES: Final = 256 * 1024 * 1024  # of unacknowledged packets; beyond that the link fails
-BATCH: Final = 512  # packets in a frame
-BATCH_BYTES: Final = 512 * 1024  # in a frame that holds several packets
 
 
 class Sent(NamedTuple):
@@ -61,6 +58,11 @@ def encoded(packet: Packet) -> bytes:
     return _last[1]
 
 
+def lane_of(event: Publication) -> Lane:
+    """The lane of an event: those of one source that follow one tree."""
+    return event.source, 0
+
+
 class Link:
     """The link to one neighbour, connected or not."""
 
@@ -70,6 +72,7 @@ class Link:
         on_packet: Callable[[Link, Packet, Pending | None], Gate | None],
         on_probe: Callable[[Link, Probe], None],
         on_found: Callable[[Link, Found], None],
+        limits: Limits = LIMITS,
     ) -> None:
         self.neighbour = neighbour
         self.life = 0  # the neighbour's life whose numbers this link holds; 0: none
@@ -77,11 +80,13 @@ class Link:
         self.up = False  # whether the protocol counts it as a link
         self.leaving = False  # whether the neighbour has said that it stops
         self.dialled = False  # whether this end made the connection
-        self.connection: Connection | None = None
-        self.flow = Outflow()
+        self.overfull = False  # whether it keeps more than it may, so that it must be given up
+        self.stream: Stream | None = None
+        self.flow = Outflow(limits)
         self.events_in = self.events_out = self.control_in = self.control_out = 0
         self.resent = 0
-        self._bytes_before = [0, 0]  # of former connections, in and out
+        self._limits = limits
+        self._bytes_before = [0, 0]  # of former streams, in and out
         self._on_packet = on_packet
         self._on_probe = on_probe
         self._on_found = on_found
@@ -102,10 +107,11 @@ class Link:
         self._unsent = 0  # how many of those kept, from the end, are not sent yet
         self._heard = 0  # the newest number received
         self._said = 0  # the newest number acknowledged
-        self._worked: dict[str, int] = {}  # events processed, by source
-        self._unsaid: set[str] = set()  # sources of which the other end does not know that yet
-        # Events of sources that wait for room; a source that waits has an entry, perhaps empty.
-        self._inbox: dict[str, deque[tuple[int, Publication, bool]]] = {}
+        self._unsaid: dict[Lane, int] = {}  # the newest packet processed, not reported yet
+        self._report_all = False  # whether the other end may have missed a report
+        # Events of lanes that wait for room; a lane that waits has an entry, perhaps empty.
+        self._inbox: dict[Lane, deque[tuple[int, Publication, bool]]] = {}
+        self.overfull = False
         self._until_taken.clear()
         self._until_confirmed.clear()
         self._confirmations: tuple[list[int], list[int]] = ([], [])
@@ -121,11 +127,11 @@ class Link:
         """Whether each end holds the numbers of the other's present life."""
         return self.life != 0 and self.life == join.life and join.known == life
 
-    def attach(self, connection: Connection, heard: int, again: bool) -> None:
-        """Use this connection; with `again`, go on after the number that the other end received."""
-        self.connection = connection
+    def attach(self, stream: Stream, heard: int, again: bool) -> None:
+        """Use this stream; with `again`, go on after the number that the other end received."""
+        self.stream = stream
         self.leaving = False
-        connection.gather = self._gather
+        stream.gather = self._gather
         if again:
             self._taken(heard)
             self.resent += len(self._kept)
@@ -133,16 +139,16 @@ class Link:
             for number in [n for n in self._until_confirmed if n <= heard]:
                 self._until_confirmed.pop(number).end(False)
         self._unsent = len(self._kept)
-        self._unsaid.update(self._worked)  # the last report may have been lost
-        connection.schedule()
+        self._report_all = again
+        stream.schedule()
 
     def detach(self) -> None:
         """The connection has ended; the link waits for another."""
-        if self.connection is not None:
-            self._bytes_before[0] += self.connection.bytes_in
-            self._bytes_before[1] += self.connection.bytes_out
-            self.connection.gather = None
-            self.connection = None
+        if self.stream is not None:
+            self._bytes_before[0] += self.stream.bytes_in
+            self._bytes_before[1] += self.stream.bytes_out
+            self.stream.gather = None
+            self.stream = None
 
     # Packets out
 
@@ -153,11 +159,10 @@ class Link:
         self._kept.append(Sent(self._number, data, until_done is not None))
         self._kept_bytes += len(data)
         self._unsent += 1
-        if self._kept_bytes > MAX_KEPT_BYTES and self.connection is not None:
-            self.connection.fail(WireError("slow"))
+        self.overfull = self._kept_bytes > self._limits.kept_bytes
         if type(packet) is Publication:
             self.events_out += 1
-            self.flow.sent(packet.source)
+            self.flow.sent(lane_of(packet), self._number, len(data))
         else:
             self.control_out += 1
         if until_taken is not None:
@@ -166,61 +171,71 @@ class Link:
         if until_done is not None:
             until_done.begin()
             self._until_confirmed[self._number] = until_done
-        if self.connection is not None:
-            self.connection.schedule()
+        if self.stream is not None:
+            self.stream.schedule()
 
     def confirm(self, number: int, well: bool, life: int) -> None:
         """Report whether the event with this number has been delivered to everyone downstream."""
         if life == self.life:
             self._confirmations[0 if well else 1].append(number)
-            if self.connection is not None:
-                self.connection.schedule()
+            if self.stream is not None:
+                self.stream.schedule()
 
     def _gather(self) -> None:
         """Send everything that waits; the connection calls this just before it writes."""
-        connection = self.connection
-        if connection is None:
+        stream = self.stream
+        if stream is None:
             return
-        if self._said < self._heard or self._unsaid:
+        if self._report_all:
+            waiting = [(*lane, inbox[0][0]) for lane, inbox in self._inbox.items() if inbox]
+            stream.send(Taken(self._heard, [], waiting))
+            self._report_all = False
             self._said = self._heard
-            worked = {source: self._worked[source] for source in sorted(self._unsaid)}
             self._unsaid.clear()
-            connection.send(Taken(self._heard, worked))
+        elif self._said < self._heard or self._unsaid:
+            self._said = self._heard
+            worked = [(*lane, number) for lane, number in self._unsaid.items()]
+            self._unsaid.clear()
+            stream.send(Taken(self._heard, worked, None))
         if any(self._confirmations):
-            connection.send(Confirmed(*self._confirmations))
+            stream.send(Confirmed(*self._confirmations))
             self._confirmations = ([], [])
-        while self._unsent and not connection.choked:
+        limits = self._limits
+        while self._unsent and not stream.choked:
             packets: list[Any] = []
             confirm: list[int] = []
             size = 0
             first = self._kept[-self._unsent].number
-            while self._unsent and len(packets) < BATCH:
+            while self._unsent and len(packets) < limits.packet_batch:
                 sent = self._kept[-self._unsent]
                 size += len(sent.data)
-                if packets and size > BATCH_BYTES:
+                if packets and size > limits.packet_batch_bytes:
                     break
                 if sent.confirm:
                     confirm.append(len(packets))
                 packets.append(Raw(sent.data))
                 self._unsent -= 1
-            connection.send(Carry(first, packets, confirm))
+            stream.send(Carry(first, packets, confirm))
 
     # Messages in
 
-    def take(self, connection: Connection, message: Any) -> None:
+    def take(self, stream: Stream, message: Any) -> None:
         """Handle a message of the neighbour."""
         kind = type(message)
         if kind is Carry:
             confirm = set(message.confirm)
             for index, packet in enumerate(message.packets):
                 self._carried(message.first + index, packet, index in confirm)
-            connection.schedule()
+            stream.schedule()
         elif kind is Taken:
             self._taken(message.number)
+            if message.waiting is not None:
+                waiting = {(source, tree): first for source, tree, first in message.waiting}
+                self.flow.resumed(message.number, waiting)
             life = self.life
-            for source, number in message.worked.items():
+            for source, tree, number in message.worked:
                 if life == self.life:  # or those who went on have reset the link
-                    self.flow.worked(source, number)
+                    self.flow.worked((source, tree), number)
         elif kind is Confirmed:
             for numbers, well in ((message.numbers, True), (message.lost, False)):
                 for number in numbers:
@@ -233,7 +248,7 @@ class Link:
             self._on_found(self, message)
         elif kind is Failed:
             self.leaving = message.code == "stopping"
-            connection.abort()
+            stream.abort()
         elif kind is not Ping:
             raise WireError("out-of-turn", f"a {kind.__name__} on a link")
 
@@ -245,7 +260,7 @@ class Link:
         self._heard = number
         if type(packet) is Publication:
             self.events_in += 1
-            waiting = self._inbox.get(packet.source)
+            waiting = self._inbox.get(lane_of(packet))
             if waiting is None:
                 self._process(number, packet, confirm)
             else:
@@ -255,34 +270,33 @@ class Link:
             self._on_packet(self, packet, None)
 
     def _process(self, number: int, event: Publication, confirm: bool) -> None:
-        """Let the router have an event; if it finds no room, the next of its source wait."""
-        life, source = self.life, event.source
+        """Let the router have an event; if it finds no room, the next of its lane wait."""
+        life, lane = self.life, lane_of(event)
         pending = self._follow(number) if confirm else None
         gate = self._on_packet(self, event, pending)
         if pending is not None:
             pending.end()
         if life != self.life:
             return  # the link was reset meanwhile
-        self._worked[source] = self._worked.get(source, 0) + 1
-        self._unsaid.add(source)
+        self._unsaid[lane] = number
         if gate is not None:
-            self._inbox[source] = deque()
-            gate.wait(partial(self._go_on, source, life))
+            self._inbox[lane] = deque()
+            gate.wait(partial(self._go_on, lane, life))
 
-    def _go_on(self, source: str, life: int) -> None:
-        """There is room for a source again: process its events, until one finds none."""
+    def _go_on(self, lane: Lane, life: int) -> None:
+        """There is room for a lane again: process its events, until one finds none."""
         if life != self.life:
             return
-        waiting = self._inbox.pop(source)
+        waiting = self._inbox.pop(lane)
         while waiting:
             self._process(*waiting.popleft())
             if life != self.life:
                 return
-            if source in self._inbox:
-                self._inbox[source] = waiting
+            if lane in self._inbox:
+                self._inbox[lane] = waiting
                 break
-        if self.connection is not None:
-            self.connection.schedule()
+        if self.stream is not None:
+            self.stream.schedule()
 
     def _follow(self, number: int) -> Pending:
         life = self.life
@@ -305,18 +319,18 @@ class Link:
     @property
     def bytes_in(self) -> int:
         """The bytes received over all its connections."""
-        return self._bytes_before[0] + (self.connection.bytes_in if self.connection else 0)
+        return self._bytes_before[0] + (self.stream.bytes_in if self.stream else 0)
 
     @property
     def bytes_out(self) -> int:
         """The bytes sent over all its connections."""
-        return self._bytes_before[1] + (self.connection.bytes_out if self.connection else 0)
+        return self._bytes_before[1] + (self.stream.bytes_out if self.stream else 0)
 
     def status(self) -> dict[str, Any]:
         """The state and the counters of the link, as JSON."""
         return {
             "up": self.up,
-            "connected": self.connection is not None,
+            "connected": self.stream is not None,
             "cost": self.cost,
             "events_in": self.events_in,
             "events_out": self.events_out,
@@ -326,5 +340,6 @@ class Link:
             "bytes_out": self.bytes_out,
             "unacknowledged": len(self._kept),
             "unprocessed": self.flow.open,
+            "kept_bytes": self._kept_bytes,
             "resent": self.resent,
         }

@@ -8,8 +8,7 @@ the router that holds a subscription, on the route that an event would take if n
 
 from __future__ import annotations
 
-import asyncio
-import secrets
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.live.access import check_event
@@ -17,13 +16,12 @@ from tidings.wire import messages as m
 
 if TYPE_CHECKING:
     from tidings.live.link import Link
-    from tidings.live.router import Router
+    from tidings.live.router_core import RouterCore
     from tidings.live.session import Session
+    from tidings.live.timers import Timer
 
-PATIENCE_S: Final = 3.0  # to wait for answers; less by STEP_S at each further hop
-STEP_S: Final = 0.2
-MAX_OPEN: Final = 1_000  # open queries at a router
 MAX_SHOWN: Final = 100  # subscriptions of one router in an answer
+MAX_FINDINGS: Final = 4_096  # in one message
 MOST_HOPS: Final = 12
 
 
@@ -37,32 +35,32 @@ class Query:
         self.request = request  # the client's number of it; 0 from a link
         self.findings = findings
         self.waiting: set[str] = set()
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: Timer | None = None
 
 
 class Probes:
     """The open queries of one router."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: RouterCore) -> None:
         self._router = router
         self._open: dict[str, Query] = {}
 
     def begin(self, session: Session, ask: m.Ask) -> None:
         """A client asks."""
-        if len(self._open) >= MAX_OPEN:
+        if len(self._open) >= self._router.limits.queries:
             session.say(m.Answer(ask.request, "the router has too many open queries", []))
             return
-        id = secrets.token_hex(8)
+        id = f"{self._router.entropy(64):016x}"
         node = self._router.node
         probe = m.Probe(id, ask.kind, node, ask.event, ask.subscription, 0)
         self._ask(session, ask.request, probe, None)
 
     def came(self, link: Link, probe: m.Probe) -> None:
         """A neighbour passes a query on."""
-        full = len(self._open) >= MAX_OPEN or probe.hops > MOST_HOPS
+        full = len(self._open) >= self._router.limits.queries or probe.hops > MOST_HOPS
         if full or probe.id in self._open or check_event(probe.event) is not None:
-            if link.connection is not None:
-                link.connection.send(m.Found(probe.id, []))
+            if link.stream is not None:
+                link.stream.send(m.Found(probe.id, []))
             return
         self._ask(link, 0, probe, link.neighbour)
 
@@ -83,14 +81,16 @@ class Probes:
         )
         for name in onward:
             link = self._router.links.get(name)
-            if link is not None and link.connection is not None:
+            if link is not None and link.stream is not None:
                 query.waiting.add(name)
-                link.connection.send(on)
+                link.stream.send(on)
         if not query.waiting:
             self._answer(probe.id)
             return
-        patience = max(STEP_S, PATIENCE_S - STEP_S * probe.hops)
-        query.timer = asyncio.get_running_loop().call_later(patience, self._answer, probe.id)
+        limits, timers = self._router.limits, self._router.timers
+        step = limits.patience_step
+        patience = max(step, limits.patience - step * probe.hops)
+        query.timer = timers.after(patience, partial(self._answer, probe.id))
 
     def _answer(self, id: str) -> None:
         query = self._open.pop(id, None)
@@ -104,9 +104,12 @@ class Probes:
 
         asked_by = query.asked_by
         if isinstance(asked_by, Session):
-            asked_by.say(m.Answer(query.request, "", query.findings))
-        elif asked_by.connection is not None:
-            asked_by.connection.send(m.Found(id, query.findings))
+            if not asked_by.over:
+                findings = fitting(query.findings, self._router.limits.findings_bytes)
+                asked_by.say(m.Answer(query.request, "", findings))
+        elif asked_by.stream is not None:
+            findings = fitting(query.findings, self._router.limits.router_frame // 2)
+            asked_by.stream.send(m.Found(id, findings))
 
     def _look(self, probe: m.Probe, came_from: str | None) -> tuple[dict[str, Any], list[str]]:
         """This router's finding, and the neighbours to pass the query to."""
@@ -138,3 +141,18 @@ class Probes:
             return finding, []
         finding["links"] = {hop: links.get(hop, {"taken": False, "why": "there is no such link"})}
         return finding, [hop]
+
+
+def fitting(findings: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
+    """As many findings as fit into a message; of the rest only the routers' names."""
+    kept: list[dict[str, Any]] = []
+    for finding in findings[:MAX_FINDINGS]:
+        size = len(m.encode(finding))
+        if size > most:
+            finding = {"node": finding.get("node", ""), "left out": f"{size} bytes"}
+            size = len(m.encode(finding))
+        most -= size
+        if most < 0:
+            break
+        kept.append(finding)
+    return kept

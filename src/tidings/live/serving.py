@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from tidings.live.access import ConfigurationError
+from tidings.live.journal import journal
 from tidings.live.router import Router
 from tidings.live.settings import Settings
 
@@ -22,14 +24,22 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
         return runner.run(work)
 
 
-async def serve(settings: Settings, ready: Callable[[Router, int | None], None]) -> None:
-    """Run a router until a signal ends it; call `ready` with it and the port of its pages."""
+async def serve(
+    settings: Settings,
+    ready: Callable[[Router, int | None], None],
+    read: Callable[[], Settings] | None = None,
+) -> None:
+    """Run a router until a signal ends it; call `ready` with it and the port of its pages.
+
+    SIGHUP reads the settings again with `read`. A mistake in them leaves everything as it is.
+    """
     gc.set_threshold(100_000, 20, 20)  # subscriptions are many and live long, so collect rarely
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with Router(settings) as router:
+        loop.add_signal_handler(signal.SIGHUP, _reload, router, read)
         gateway = None
         if settings.http_port is not None:
             from tidings.live.gateway import Gateway
@@ -40,3 +50,17 @@ async def serve(settings: Settings, ready: Callable[[Router, int | None], None])
         await stop.wait()
         if gateway is not None:
             await gateway.stop()
+
+
+def _reload(router: Router, read: Callable[[], Settings] | None) -> None:
+    """Take other settings; a router without a configuration has nothing to read."""
+    if read is None:
+        journal("no settings", node=router.node, why="the router has no configuration file")
+        return
+    try:
+        ignored = router.reconfigure(read())
+    except (ConfigurationError, OSError) as error:
+        journal("bad settings", node=router.node, why=str(error))
+        return
+    if ignored:
+        journal("restart needed", node=router.node, to_change=ignored)

@@ -1,45 +1,54 @@
 """A client at its router: its publications, its subscriptions, and its pending deliveries.
 
-A session outlives its connections for a while. Its client can come back and say which delivery it
-received last; both go on from there, so nothing is lost and nothing comes twice. The router sends
-at most `window` deliveries ahead of the client; the rest waits here, within a bound. If a client
-lets it fill up, its policy decides. `block`: publishers wait for a while, then the router
-disconnects the client. `drop`: the router drops the oldest deliveries and tells the client how
-many. `disconnect`: the router disconnects the client.
+A session outlives its connections for a while. Its client can come back and say which deliveries it
+has received and which its program has taken; both go on from there, so nothing is lost and nothing
+comes twice. The router sends at most `window` deliveries ahead of the client; the rest waits here,
+within a bound. If a client lets it fill up, its policy decides. `block`: publishers wait, and the
+router ends the session if the client takes nothing for a while. `drop`: the router drops the oldest
+deliveries and tells the client how many. `disconnect`: the router ends the session.
+
+The connection is read all the time. Publications that find no room on their path wait here, within
+the credit that the router gave the client. Requests are carried out one after the other.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Raw
 
-from tidings.language.errors import PredicateError
-from tidings.language.predicate import parse
-from tidings.live.access import MAX_EVENT_BYTES, Principal, check_event
-from tidings.live.connection import Connection
+from tidings.language.errors import NormalFormError, PredicateError
+from tidings.language.predicate import Predicate, parse
+from tidings.live.access import Principal, check_event
 from tidings.live.flow import Gate
 from tidings.live.pending import Pending
 from tidings.live.store import Mailbox
+from tidings.live.stream import Stream
+from tidings.live.timers import Timer
 from tidings.routing.packets import Publication
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
+from tidings.wire.frames import frame
 
 if TYPE_CHECKING:
-    from tidings.live.router import Router
+    from tidings.live.router_core import RouterCore
 
-MAX_QUEUED: Final = 16_384  # deliveries that wait
-MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
-MAX_OPEN_BYTES: Final = 1024 * 1024  # of events sent and not yet taken
-MAX_IDS: Final = 65_536  # of subscriptions in one delivery
 ID_BYTES: Final = 9  # of an id in a message, at most
-MAX_NOTICES: Final = 400_000  # that the client has not acknowledged
-MAX_SUBSCRIPTIONS: Final = 200_000  # of a session
-BLOCK_S: Final = 10.0  # for which publishers wait at most
-BATCH: Final = 256  # deliveries in a frame
-BATCH_BYTES: Final = 512 * 1024  # of events in a frame that holds several
+REACHED: Final = 10_000  # publications in one notice
+
+
+class Batch:
+    """Publications that arrived in one frame and have not been routed yet."""
+
+    __slots__ = ("events", "level", "number", "size")
+
+    def __init__(self, number: int, level: int, events: list[dict[str, Any]], size: int) -> None:
+        self.number = number  # of the first
+        self.level = level
+        self.events = deque(events)
+        self.size = size  # of the frame
 
 
 class Session:
@@ -47,7 +56,7 @@ class Session:
 
     def __init__(
         self,
-        router: Router,
+        router: RouterCore,
         key: str,
         number: int,
         principal: Principal,
@@ -61,52 +70,76 @@ class Session:
         self.mailbox = mailbox
         self.policy = greeting.policy
         self.window = greeting.window
-        self.connection: Connection | None = None
+        self.stream: Stream | None = None
         self.subscriptions: dict[int, int] = {}  # the client's ids: the router's numbers
-        self.advertised: Any = None
+        self.asked: dict[int, Predicate] = {}  # as the client wrote them, before rights
+        self.advertised: Predicate | None = None
         self.gate = Gate()
-        self.gate_deadline: asyncio.TimerHandle | None = None
-        self.expiry: asyncio.TimerHandle | None = None
+        self.expiry: Timer | None = None
+        self.over = False
         self.delivered = 0
         self.dropped = 0
+        self.notice_bytes = 0
+        self._limits = router.limits
+        self._timers = router.timers
         self._dropped_said = 0
         self._sent = 0  # the newest delivery sent
         self._open: deque[tuple[int, int]] = deque()  # number and size of those sent, not taken
         self._open_bytes = 0
+        self._progress_at = 0  # when the client last took something
+        self._deadline: Timer | None = None  # for its next progress, while publishers wait
         self._followed: dict[int, Pending] = {}  # deliveries to report when taken
         self._reached: tuple[list[int], list[int]] = ([], [])
-        self._requested = 0  # the newest request carried out
-        self._notices: deque[Any] = deque()  # that the client has not acknowledged
+        self._received = mailbox.published  # the newest publication that has arrived
+        self._batches: deque[Batch] = deque()
+        self._batch_bytes = 0
+        self._held = False  # whether its publications wait for a gate
+        self._requested = 0  # the newest request that has arrived
+        self._requests: deque[Any] = deque()
+        self._busy = False  # with a request
+        self._notices: deque[bytes] = deque()  # that the client has not acknowledged, as frames
         self._noticed = 0  # how many it has acknowledged
         self._published_said = mailbox.published
 
+    @property
+    def is_held(self) -> bool:
+        """Whether its publications wait for room."""
+        return self._held
+
     # Connections
 
-    def attach(self, connection: Connection, heard: int, noticed: int) -> None:
-        """The client has connected; it has deliveries up to `heard`, and `noticed` notices."""
-        self.connection = connection
-        self._take(heard, noticed)
+    def attach(self, stream: Stream, heard: int, taken: int, noticed: int) -> None:
+        """The client has connected: it has deliveries up to `heard`, its program those up to
+        `taken`, and it has counted `noticed` notices."""
+        if not taken <= heard <= self.mailbox.newest:
+            raise WireError("out-of-turn", f"{taken} taken and {heard} heard of other deliveries")
+        self.stream = stream
+        self._take(taken, noticed)
         for notice in self._notices:
-            connection.send(notice)
+            stream.send_frame(notice)
         self._published_said = 0
         self._sent = heard
-        self._open.clear()
-        self._open_bytes = 0
-        connection.gather = self._gather
-        connection.schedule()
+        ahead = [one for one in self.mailbox.after(taken, heard - taken) if one.number <= heard]
+        self._open = deque((one.number, one.size) for one in ahead)
+        self._open_bytes = sum(one.size for one in ahead)
+        stream.gather = self._gather
+        stream.schedule()
 
     def detach(self) -> None:
         """The client has disconnected, perhaps to come back."""
-        if self.connection is not None:
-            self.connection.gather = None
-            self.connection = None
+        if self.stream is not None:
+            self.stream.gather = None
+            self.stream = None
 
     def end(self) -> None:
         """End the session: discard everything that it keeps."""
+        self.over = True
         for pending in self._followed.values():
             pending.end(False)
         self._followed.clear()
-        for timer in (self.expiry, self.gate_deadline):
+        self._batches.clear()
+        self._requests.clear()
+        for timer in (self.expiry, self._deadline):
             if timer is not None:
                 timer.cancel()
         self.gate.clear()
@@ -114,7 +147,12 @@ class Session:
     # Deliveries
 
     def deliver(
-        self, ids: list[int], publication: Publication, event: bytes, pending: Pending | None
+        self,
+        ids: list[int],
+        publication: Publication,
+        ticket: int,
+        event: bytes,
+        pending: Pending | None,
     ) -> None:
         """Deliver an event to the client, now or when it has room.
 
@@ -122,30 +160,31 @@ class Session:
         ids of each must fit into a frame.
         """
         mailbox = self.mailbox
-        for first in range(0, len(ids), MAX_IDS):
-            some = ids[first : first + MAX_IDS]
-            delivery = m.Delivery(
-                some, publication.source, publication.life, publication.number, Raw(event)
-            )
+        source, life, origin = publication.source, publication.life, publication.number
+        most = self._limits.delivery_ids
+        for first in range(0, len(ids), most):
+            some = ids[first : first + most] if len(ids) > most else ids
+            delivery = m.Delivery(some, source, life, origin, ticket, Raw(event))
             number = mailbox.append(delivery, len(event) + ID_BYTES * len(some))
             self.delivered += 1
             if pending is not None:
                 pending.begin()
                 self._followed[number] = pending
-        if self.connection is not None:
-            self.connection.schedule()
+        if self.stream is not None:
+            self.stream.schedule()
         if self._is_overfull():
             self._overfull()
 
     def _is_overfull(self) -> bool:
-        return len(self.mailbox) > MAX_QUEUED or self.mailbox.size > MAX_QUEUED_BYTES
+        limits = self._limits
+        return len(self.mailbox) > limits.queued or self.mailbox.size > limits.queued_bytes
 
     def _overfull(self) -> None:
         if self.policy == "block":
             self.gate.full = True
-            if self.gate_deadline is None:
-                loop = asyncio.get_running_loop()
-                self.gate_deadline = loop.call_later(BLOCK_S, self._give_up)
+            if self._deadline is None:
+                self._progress_at = self._timers.now
+                self._deadline = self._timers.after(self._limits.block, self._check_progress)
         elif self.policy == "drop":
             while self._is_overfull():
                 dropped = self.mailbox.drop_oldest(self._sent)
@@ -158,30 +197,39 @@ class Session:
         else:
             self._give_up()
 
+    def _check_progress(self) -> None:
+        """Publishers wait for this client: give it up if it has taken nothing for a while."""
+        idle = self._timers.now - self._progress_at
+        if idle >= self._limits.block:
+            self._give_up()
+        else:
+            self._deadline = self._timers.after(self._limits.block - idle, self._check_progress)
+
     def _give_up(self) -> None:
         """The client is too slow: end its session, so that others can go on."""
-        self.gate_deadline = None
-        if self.connection is not None:
-            self.connection.fail(WireError("slow"))
+        if self.stream is not None:
+            self.stream.fail(WireError("slow"))
         self.router.end_session(self, "slow")
 
     def _gather(self) -> None:
-        """Send everything that waits; the connection calls this just before it writes."""
-        connection = self.connection
-        if connection is None:
+        """Send everything that waits; the stream calls this just before it writes."""
+        stream, limits = self.stream, self._limits
+        if stream is None:
             return
         if self._published_said < self.mailbox.published:
             self._published_said = self.mailbox.published
-            connection.send(m.Published(self._published_said))
-        if any(self._reached):
-            self.say(m.Reached(*self._reached))
-            self._reached = ([], [])
+            stream.send(m.Published(self._published_said))
+        while any(self._reached):
+            well, lost = self._reached
+            self.say(m.Reached(well[:REACHED], lost[:REACHED]))
+            self._reached = well[REACHED:], lost[REACHED:]
         if self._dropped_said < self.dropped:
             self._dropped_said = self.dropped
-            connection.send(m.Dropped(self.dropped))
-        while not connection.choked:
-            room = min(BATCH, self.window - len(self._open))
-            if room <= 0 or self._open_bytes >= MAX_OPEN_BYTES or self._sent >= self.mailbox.newest:
+            stream.send(m.Dropped(self.dropped))
+        while not stream.choked and stream.open:
+            room = min(limits.delivery_batch, self.window - len(self._open))
+            is_ahead = self._open_bytes >= limits.open_bytes
+            if room <= 0 or is_ahead or self._sent >= self.mailbox.newest:
                 return
             kept = self.mailbox.after(self._sent, room)
             if not kept:
@@ -192,122 +240,139 @@ class Session:
             for one in kept:
                 size += one.size
                 # The numbers in a frame have no gaps.
-                if items and (size > BATCH_BYTES or one.number != first + len(items)):
+                is_enough = size > limits.delivery_batch_bytes or one.number != first + len(items)
+                if items and is_enough:
                     break
                 items.append(one.delivery)
                 self._open.append((one.number, one.size))
                 self._open_bytes += one.size
             self._sent = first + len(items) - 1
-            connection.send(m.Deliveries(first, items))
+            stream.send(m.Deliveries(first, items))
 
     def _take(self, number: int, noticed: int) -> None:
         """The client has taken deliveries up to `number` and received `noticed` notices."""
-        if number > self.mailbox.newest:
+        if number > max(self._sent, self.mailbox.newest):
             raise WireError("out-of-turn", f"{number} taken, {self.mailbox.newest} sent")
         if noticed > self._noticed + len(self._notices):
             raise WireError("out-of-turn", f"{noticed} notices heard, fewer were sent")
         while self._noticed < noticed:
-            self._notices.popleft()
+            self.notice_bytes -= len(self._notices.popleft())
             self._noticed += 1
         opened = self._open
+        if opened and opened[0][0] <= number:
+            self._progress_at = self._timers.now
         while opened and opened[0][0] <= number:
             self._open_bytes -= opened.popleft()[1]
         self.mailbox.take(number)
         if self._followed:
             for taken in [n for n in self._followed if n <= number]:
                 self._followed.pop(taken).end()
-        roomy = len(self.mailbox) < MAX_QUEUED // 2 and self.mailbox.size < MAX_QUEUED_BYTES // 2
-        if self.gate.full and roomy:
-            if self.gate_deadline is not None:
-                self.gate_deadline.cancel()
-                self.gate_deadline = None
+        if self.gate.full and self._is_roomy():
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
             self.gate.clear()
-        if self.connection is not None:
-            self.connection.schedule()
+        if self.stream is not None:
+            self.stream.schedule()
+
+    def _is_roomy(self) -> bool:
+        limits = self._limits
+        return (
+            len(self.mailbox) <= limits.queued // 2
+            and self.mailbox.size <= limits.queued_bytes // 2
+        )
 
     # Messages of the client
 
-    def take(self, connection: Connection, message: Any) -> None:
+    def take(self, stream: Stream, message: Any) -> None:
         """Handle a message of the client."""
         kind = type(message)
         if kind is m.Publish:
-            self._publish(connection, message)
+            self._publish(stream, message)
         elif kind is m.Take:
             self._take(message.number, message.noticed)
         elif kind is m.Close:
             self.router.end_session(self, "closed")
-            connection.close()
+            stream.close()
         elif kind is not m.Ping:
-            self._request(kind, message)
-
-    def _request(self, kind: type[Any], message: Any) -> None:
-        if message.request <= self._requested:
-            return  # sent again, and carried out before
-        self._requested = message.request
-        if kind is m.Subscribe:
-            self._subscribe(message)
-        elif kind is m.Unsubscribe:
-            number = self.subscriptions.pop(message.id, None)
-            if number is not None:
-                self.router.unsubscribe(number)
-            self._done(
-                message.request,
-                "" if number is not None else "there is no subscription with this id",
-            )
-        elif kind is m.Advertise:
-            self._advertise(message)
-        elif kind is m.Feedback:
-            error = check_event(message.reply)
-            if error is None:
-                self.router.feedback(message)
-            self._done(message.request, error or "")
-        elif kind is m.Ask:
-            self.router.ask(self, message)
-        else:
-            raise WireError("out-of-turn", f"a {kind.__name__} from a client")
-
-    def _done(self, request: int, error: str, id: str = "") -> None:
-        self.say(m.Done(request, error, id))
+            self._request(message)
 
     def say(self, notice: Any) -> None:
         """Send the client a notice, now or when it is back."""
-        self._notices.append(notice)
-        if self.connection is not None:
-            self.connection.send(notice)
-        if len(self._notices) > MAX_NOTICES:
-            self._give_up()
+        data = frame(m.encode(notice))
+        if self.notice_bytes + len(data) > self._limits.notice_bytes:
+            if type(notice) is m.Reply:  # a stranger's doing: it must not end the session
+                self.router.counts.replies_dropped += 1
+                return
+            if not self.over:
+                self._give_up()
+            return
+        self.notice_bytes += len(data)
+        self._notices.append(data)
+        if self.stream is not None:
+            self.stream.send_frame(data)
 
-    def _publish(self, connection: Connection, message: m.Publish) -> None:
-        mailbox = self.mailbox
-        large = connection.size > MAX_EVENT_BYTES
-        for number, event in enumerate(message.events, message.first):
-            if number <= mailbox.published:
-                continue  # sent again, and received before
-            if number != mailbox.published + 1:
-                raise WireError("out-of-turn", f"publication {number} after {mailbox.published}")
-            mailbox.published = number
-            reason = self._refusal(event, large)
-            if reason is not None:
-                self.router.counts.refused += 1
-                self.say(m.Refused(number, reason))
-                continue
-            pending = None
-            if message.level:
-                pending = self._follow(number)
-            gate = self.router.publish(self, number, event, message.level, pending)
-            if pending is not None:
-                pending.end()
-            if gate is not None:
-                connection.hold()  # the gate releases it once for each hold
-                gate.wait(connection.release)
-        connection.schedule()
+    # Publications
 
-    def _refusal(self, event: dict[str, Any], large: bool) -> str | None:
+    def _publish(self, stream: Stream, message: m.Publish) -> None:
+        last = message.first + len(message.events) - 1
+        known = self._received + 1 - message.first  # sent again, and received before
+        if known < 0:
+            raise WireError("out-of-turn", f"publication {message.first} after {self._received}")
+        if last <= self._received:
+            return
+        self._received = last
+        events = message.events[known:] if known else message.events
+        self._batches.append(Batch(message.first + known, message.level, events, stream.size))
+        self._batch_bytes += stream.size
+        if not self._held:
+            self._go_on()
+        limits = self._limits
+        unrouted = self._received - self.mailbox.published
+        most = limits.credit_bytes + limits.client_frame  # bytes may be counted a frame early
+        if unrouted > limits.credit or self._batch_bytes > most:
+            raise WireError("out-of-turn", f"{unrouted} publications, more than the credit")
+
+    def _go_on(self) -> None:
+        """Route the publications that wait, until one finds no room on its path."""
+        while self._batches and not self._held:
+            batch = self._batches[0]
+            while batch.events and not self._held:
+                self._publish_one(batch.number, batch.events.popleft(), batch)
+                batch.number += 1
+            if not batch.events and self._batches:  # they may have ended the session
+                self._batches.popleft()
+                self._batch_bytes -= batch.size
+        if self.stream is not None:
+            self.stream.schedule()
+
+    def _publish_one(self, number: int, event: dict[str, Any], batch: Batch) -> None:
+        self.mailbox.published = number
+        reason = self._refusal(event, batch.size)
+        if reason is not None:
+            self.router.counts.refused += 1
+            self.say(m.Refused(number, reason))
+            return
+        pending = self._follow(number) if batch.level else None
+        gate = self.router.publish(self, number, event, batch.level, pending)
+        if pending is not None:
+            pending.end()
+        if gate is not None:
+            self._held = True
+            gate.wait(self._released)
+
+    def _released(self) -> None:
+        self._held = False
+        if not self.over:
+            self._go_on()
+
+    def _refusal(self, event: dict[str, Any], frame_size: int) -> str | None:
         reason = check_event(event)
         if reason is not None:
             return reason
-        if large and len(m.encode(event)) > MAX_EVENT_BYTES:
-            return f"the event is larger than {MAX_EVENT_BYTES} bytes"
+        most = self._limits.event_bytes
+        if frame_size > most and len(m.encode(event)) > most:
+            return f"the event is larger than {most} bytes"
         # The refusal gives no detail, so that it reveals nothing of what others may do.
         if not self.principal.may_publish(event):
             return "this token may not publish this event"
@@ -318,33 +383,129 @@ class Session:
     def _follow(self, number: int) -> Pending:
         def tell(well: bool) -> None:
             self._reached[0 if well else 1].append(number)
-            if self.connection is not None:
-                self.connection.schedule()
+            if self.stream is not None:
+                self.stream.schedule()
 
         return Pending(tell)
 
-    def _subscribe(self, message: m.Subscribe) -> None:
-        try:
-            predicate = self.principal.restrict(parse(message.predicate))
-        except PredicateError as error:
-            self._done(message.request, str(error))
-            return
+    # Requests
+
+    def _request(self, message: Any) -> None:
+        if message.request <= self._requested:
+            return  # sent again, and received before
+        self._requested = message.request
+        self._requests.append(message)
+        if len(self._requests) > self._limits.requests:
+            raise WireError("out-of-turn", f"more than {self._limits.requests} open requests")
+        self._carry_out()
+
+    def _carry_out(self) -> None:
+        """Carry out the requests that wait, one after the other."""
+        while self._requests and not self._busy:
+            self._carry_out_one(self._requests.popleft())
+
+    def _carry_out_one(self, message: Any) -> None:
+        kind = type(message)
+        if kind is m.Subscribe or kind is m.Advertise:
+            receive = self.principal if kind is m.Subscribe else None
+            if len(message.predicate) <= self._limits.short_predicate:
+                self._read(message, read_predicate(message.predicate, receive))
+            else:
+                self._busy = True
+                self.router.host.work(
+                    partial(read_predicate, message.predicate, receive),
+                    partial(self._resume, message),
+                )
+        elif kind is m.Unsubscribe:
+            number = self.subscriptions.pop(message.id, None)
+            self.asked.pop(message.id, None)
+            if number is not None:
+                self.router.unsubscribe(number)
+            why = "" if number is not None else "there is no subscription with this id"
+            self._done(message.request, why)
+        elif kind is m.Feedback:
+            self._feedback(message)
+        elif kind is m.Ask:
+            self.router.ask(self, message)
+        else:
+            raise WireError("out-of-turn", f"a {kind.__name__} from a client")
+
+    def _resume(self, message: Any, read: tuple[Predicate, Predicate] | Exception) -> None:
+        self._busy = False
+        if not self.over:
+            self._read(message, read)
+            self._carry_out()
+
+    def _read(self, message: Any, read: tuple[Predicate, Predicate] | Exception) -> None:
+        """The predicate of a request has been read."""
+        if isinstance(read, Exception):
+            self._done(message.request, str(read))
+        elif type(message) is m.Advertise:
+            self.advertised = read[0]
+            self._done(message.request, "")
+        else:
+            self._subscribe(message, *read)
+
+    def _subscribe(self, message: m.Subscribe, asked: Predicate, allowed: Predicate) -> None:
         number = self.subscriptions.get(message.id)
-        if number is None and len(self.subscriptions) >= MAX_SUBSCRIPTIONS:
-            self._done(
-                message.request, f"a session holds at most {MAX_SUBSCRIPTIONS} subscriptions"
-            )
+        most = self._limits.subscriptions
+        if number is None and len(self.subscriptions) >= most:
+            self._done(message.request, f"a session holds at most {most} subscriptions")
             return
-        number, established = self.router.subscribe(self, message.id, number, predicate)
+        number, established = self.router.subscribe(self, message.id, number, allowed)
         self.subscriptions[message.id] = number
+        self.asked[message.id] = asked
         self._done(message.request, "", f"{self.router.node}/{number}")
         if established:
             self.say(m.Established([message.id], self.router.epoch))
 
-    def _advertise(self, message: m.Advertise) -> None:
-        try:
-            self.advertised = parse(message.predicate)
-        except PredicateError as error:
-            self._done(message.request, str(error))
+    def _feedback(self, message: m.Feedback) -> None:
+        error = check_event(message.reply) or ""
+        most = self._limits.event_bytes
+        if not error and len(m.encode(message.reply)) > most:
+            error = f"the reply is larger than {most} bytes"
+        elif self.router.ticket(message.source, message.life, message.number) != message.ticket:
+            error = "the event was not delivered to this client"
+        gate = self.router.feedback(message) if not error else None
+        self._done(message.request, error)
+        if gate is not None:
+            self._busy = True
+            gate.wait(self._unbusy)
+
+    def _unbusy(self) -> None:
+        self._busy = False
+        if not self.over:
+            self._carry_out()
+
+    def _done(self, request: int, error: str, id: str = "") -> None:
+        self.say(m.Done(request, error, id))
+
+    # Rights
+
+    def change_principal(self, principal: Principal) -> None:
+        """The holder of the token may do something else from now on."""
+        former, self.principal = self.principal, principal
+        if former.receive == principal.receive:
             return
-        self._done(message.request, "")
+        for id, number in self.subscriptions.items():
+            allowed = principal.restrict(self.asked[id])
+            if self.router.subscribe(self, id, number, allowed)[1]:
+                self.say(m.Established([id], self.router.epoch))
+
+
+def read_predicate(
+    text: str, principal: Principal | None
+) -> tuple[Predicate, Predicate] | PredicateError:
+    """A predicate as written, and the part of it that a principal may receive.
+
+    It computes what a router will need of it, because it may run in a thread.
+    """
+    try:
+        asked = parse(text)
+        allowed = principal.restrict(asked) if principal is not None else asked
+        allowed.filters  # noqa: B018  # kept by the predicate
+    except NormalFormError:
+        pass
+    except PredicateError as error:
+        return error
+    return asked, allowed

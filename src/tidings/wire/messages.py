@@ -17,13 +17,15 @@ from msgspec import Meta, Raw, Struct
 from tidings.routing.packets import Packet
 from tidings.wire.errors import WireError
 
-VERSION: Final = 2
+VERSION: Final = 3
 RECEIVED, ROUTED, DELIVERED = 0, 1, 2
 LEVELS: Final = {"received": RECEIVED, "routed": ROUTED, "delivered": DELIVERED}
 POLICIES: Final = ("block", "drop", "disconnect")
 
 MAX_PREDICATE: Final = 64 * 1024  # characters
-Name = Annotated[str, Meta(max_length=128)]
+MAX_NAME: Final = 128  # characters
+MAX_WINDOW: Final = 65_536  # deliveries sent ahead of `Take`
+Name = Annotated[str, Meta(max_length=MAX_NAME)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text = Annotated[str, Meta(max_length=MAX_PREDICATE)]
 
@@ -38,16 +40,17 @@ class Open(Struct, frozen=True, array_like=True, tag=1):
     token: Name
     session: Name  # to resume, or empty for a new one
     heard: Number  # the newest delivery that the client has
+    taken: Number  # the newest that its program has taken
     noticed: Number  # how many notices of the session the client has
     policy: Name  # for deliveries that the client does not take: one of POLICIES
-    window: Annotated[int, Meta(ge=1, le=65_536)]  # deliveries sent ahead of `Take`
+    window: Annotated[int, Meta(ge=1, le=MAX_WINDOW)]  # deliveries sent ahead of `Take`
 
 
 class Join(Struct, frozen=True, array_like=True, tag=2):
     """A router's first message to another, and the answer to it."""
 
     version: int
-    node: Annotated[str, Meta(min_length=1, max_length=128)]
+    node: Annotated[str, Meta(min_length=1, max_length=MAX_NAME)]
     life: Number
     token: Name
     cost: Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -62,6 +65,8 @@ class Opened(Struct, frozen=True, array_like=True, tag=3):
     session: str
     resumed: bool
     published: Number  # the newest publication received from the session
+    credit: Number  # publications that the client may have unacknowledged
+    credit_bytes: Number
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=4):
@@ -111,6 +116,7 @@ class Feedback(Struct, frozen=True, array_like=True, tag=14):
     source: Name
     life: Number
     number: Number
+    ticket: Number  # of its delivery: only who got the event knows it
     reply: dict[str, Any]
 
 
@@ -184,6 +190,7 @@ class Delivery(Struct, frozen=True, array_like=True):
     source: str  # the router where it was published
     life: int
     number: int
+    ticket: int  # to reply with
     event: Raw
 
 
@@ -227,10 +234,15 @@ class Carry(Struct, frozen=True, array_like=True, tag=50):
 
 
 class Taken(Struct, frozen=True, array_like=True, tag=51):
-    """The packets up to this number have arrived; how many events the router has processed."""
+    """The packets up to this number have arrived; which events the router has processed.
+
+    After a break it says instead which lanes wait: all other events that have arrived are
+    processed.
+    """
 
     number: Number
-    worked: dict[Name, Number]  # by source, since the link began; only those that have changed
+    worked: list[tuple[Name, int, Number]]  # source and tree; the newest packet processed
+    waiting: list[tuple[Name, int, Number]] | None  # source and tree; the first one that waits
 
 
 class Confirmed(Struct, frozen=True, array_like=True, tag=52):

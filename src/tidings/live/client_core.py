@@ -1,0 +1,710 @@
+"""A client without sockets and clock: it publishes, subscribes, and resumes its session.
+
+After a break the client reconnects, says what it has received and what its program has taken, and
+sends again what the router has not acknowledged; the router skips what it already has. If the
+router has lost the session, for example in a crash, the client subscribes again. It then reports
+the publications in flight as unknown rather than send them twice, and each subscription counts an
+interruption. With several addresses it goes on at the next one.
+
+The client acknowledges a delivery when the program takes it out of its inbox, so a slow program is
+never flooded. A *host* makes its connections; results come back through functions that the caller
+gives. The asyncio client (`client`) and the simulator run the same code.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from tidings.language.predicate import Predicate
+from tidings.live.errors import (
+    DisconnectedError,
+    NetworkError,
+    RefusedError,
+    UnknownOutcomeError,
+)
+from tidings.live.inbox import Inbox, Share, Tiding
+from tidings.live.limits import LIMITS, Limits
+from tidings.live.stream import Stream, Transport
+from tidings.live.timers import Timer, Timers
+from tidings.wire import messages as m
+from tidings.wire.errors import WireError
+
+# Codes of `Failed` after which the client does not reconnect.
+FATAL: Final = ("denied", "version", "out-of-turn", "malformed", "slow", "replaced")
+Settled = Callable[[Exception | None], None]
+Answered = Callable[[Exception | None, Any], None]
+
+_decode_event = msgspec.msgpack.Decoder(dict[str, Any]).decode
+
+
+class Address(NamedTuple):
+    """Where a router listens."""
+
+    host: str
+    port: int
+    tls: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Options(NamedTuple):
+    """How a client connects."""
+
+    addresses: tuple[Address, ...]
+    token: str = ""
+    policy: str = "block"
+    window: int = 1_024  # deliveries that the router sends ahead
+
+
+class Change(NamedTuple):
+    """Something has happened to the connection.
+
+    `kind` is `connected`, `disconnected`, `reconnected` (the session goes on, nothing is lost),
+    `interrupted` (a new session, events may be missed) or `failed` (the client cannot go on).
+    """
+
+    kind: str
+    detail: str
+
+
+class Host(Protocol):
+    """What a client needs of the world."""
+
+    def connect(self, address: Address) -> None:
+        """Try to connect; then call `connected` or `unconnected`."""
+
+
+class Sent(NamedTuple):
+    """A publication that the router has not acknowledged."""
+
+    number: int
+    level: int
+    data: bytes
+
+
+class Asked(NamedTuple):
+    """A request, and whom to tell the answer."""
+
+    message: Any
+    answered: Answered
+
+
+class ClientCore:
+    """A session with the network, driven by its host."""
+
+    def __init__(
+        self, options: Options, host: Host, timers: Timers, limits: Limits = LIMITS
+    ) -> None:
+        if options.policy not in m.POLICIES:
+            known = ", ".join(m.POLICIES)
+            raise ValueError(f"policy: expected one of {known}, found {options.policy!r}")
+        if type(options.window) is not int or not 1 <= options.window <= m.MAX_WINDOW:
+            raise ValueError(
+                f"window: expected an integer from 1 to {m.MAX_WINDOW}, found {options.window!r}"
+            )
+        if not options.addresses:
+            raise ValueError("expected the address of a router, found none")
+        self.options = options
+        self.timers = timers
+        self.limits = limits
+        self.node = ""  # the router's name
+        self.dropped = 0  # deliveries that the router dropped under policy `drop`
+        self.reconnections = 0
+        self.interruptions = 0
+        self.failure: Exception | None = None
+        self.trouble: Exception | None = None  # why the last attempt to connect failed
+        self.on_change: Callable[[Change], None] | None = None
+        self.on_reply: Callable[[int, dict[str, Any]], None] | None = None
+        self.inboxes: dict[int, Inbox] = {}
+        self._host = host
+        self._place = 0  # of the address in use
+        self._delay = limits.redial[0]
+        self._opened_at = 0
+        self._stream: Stream | None = None
+        self._timer: Timer | None = None
+        self._session = ""
+        self._heard = 0
+        self._unacknowledged: deque[Share] = deque()
+        self._take_due = 0
+        self._take_said = 0
+        self._noticed = 0  # notices of this session
+        self._noticed_said = 0
+        self._published = 0
+        self._kept: deque[Sent] = deque()  # until the router has received them
+        self._kept_bytes = 0
+        self._unsent = 0
+        self._flight_bytes = 0  # of those kept and sent
+        self._credit = 0, 0  # publications and bytes in flight, at most
+        self._outcomes: dict[int, Settled] = {}
+        self._room: deque[Callable[[], None]] = deque()  # who waits for room
+        self._asked: dict[int, Asked] = {}  # requests in flight
+        self._unasked: deque[Asked] = deque()
+        self._request = 0
+        self._subscribed = 0
+        self._advertised: str | None = None
+        self._closing = False
+
+    # Connections
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a connection stands and its greeting is over."""
+        stream = self._stream
+        return stream is not None and stream.open and stream.conversation != "greeting"
+
+    def start(self) -> None:
+        """Connect, again and again until it succeeds or cannot."""
+        self._host.connect(self.options.addresses[self._place])
+
+    def connected(self, transport: Transport) -> Stream:
+        """A connection stands: greet."""
+        limits = self.limits
+        stream = Stream(self.timers, limits, transport, self._greeted, self._lost)
+        if self.failure is not None:
+            stream.abort()
+            return stream
+        self._stream = stream
+        self._time(limits.greeting, partial(self._too_late, stream))
+        stream.send(
+            m.Open(
+                m.VERSION,
+                self.options.token,
+                self._session,
+                self._heard,
+                self._take_due,
+                self._noticed,
+                self.options.policy,
+                self.options.window,
+            )
+        )
+        return stream
+
+    def unconnected(self, why: Exception) -> None:
+        """A connection could not be made: try the next address, after a while."""
+        if self.failure is not None:
+            return
+        self.trouble = why
+        self._place = (self._place + 1) % len(self.options.addresses)
+        self._time(self._delay, self.start)
+        self._delay = min(2 * self._delay, self.limits.redial[1])
+
+    def close(self, why: Exception | None = None) -> None:
+        """End the session at once."""
+        self._closing = True
+        if self.is_open and self._stream is not None:
+            self._stream.send(m.Close())
+            self._stream.close()
+        elif self._stream is not None:
+            self._stream.abort()
+        self._fail(why or DisconnectedError("closed", "the client is closed"), ending=why is None)
+
+    def _too_late(self, stream: Stream) -> None:
+        stream.error = NetworkError(f"{self.options.addresses[self._place]} does not answer")
+        stream.abort()
+
+    def _greeted(self, stream: Stream, message: Any) -> None:
+        if type(message) is m.Failed:
+            raise _error_of(message)
+        if type(message) is not m.Opened:
+            raise WireError("out-of-turn", f"a {type(message).__name__} for a greeting")
+        if self._timer is not None:
+            self._timer.cancel()
+        stream.agree("to client", self.limits.client_frame)
+        stream.on_message = self._message
+        stream.gather = self._gather
+        first = not self._session
+        self.node = message.node
+        self._session = message.session
+        self._credit = message.credit, message.credit_bytes
+        self._opened_at = self.timers.now
+        if message.resumed:
+            # Those that the router has are settled by `Published`, after the notices before it.
+            known = [sent for sent in self._kept if sent.number <= message.published]
+            self._unsent = len(self._kept) - len(known)
+            self._flight_bytes = sum(len(sent.data) for sent in known)
+            self._take_said = 0
+            for asked in self._asked.values():
+                stream.send(asked.message)
+        elif not first:
+            self._begin_anew(stream)
+        self._ask_more()
+        self._tell_change(first, message.resumed)
+        stream.schedule()
+
+    def _tell_change(self, first: bool, resumed: bool) -> None:
+        if first:
+            self._change("connected", self.node)
+            return
+        self.reconnections += 1
+        if resumed:
+            self._change("reconnected", self.node)
+        else:
+            self.interruptions += 1
+            self._change("interrupted", f"{self.node} did not know the session")
+
+    def _change(self, kind: str, detail: str) -> None:
+        if self.on_change is not None:
+            self.on_change(Change(kind, detail))
+
+    def _begin_anew(self, stream: Stream) -> None:
+        """The router lost the session: subscribe again, report as unknown what was in flight."""
+        unknown = UnknownOutcomeError("the router lost the session before it acknowledged this")
+        for _ in range(len(self._kept) - self._unsent):
+            self._kept_bytes -= len(self._kept.popleft().data)
+        waiting = {sent.number: self._outcomes.pop(sent.number, None) for sent in self._kept}
+        in_flight, self._outcomes = self._outcomes, {}
+        self._heard = self._take_due = self._take_said = 0
+        self._noticed = self._noticed_said = 0
+        self._unacknowledged.clear()
+        # A new session counts from 1, so unsent publications get new numbers.
+        kept, self._kept = self._kept, deque()
+        self._published = self._flight_bytes = 0
+        for sent in kept:
+            self._published += 1
+            self._kept.append(Sent(self._published, sent.level, sent.data))
+            settled = waiting[sent.number]
+            if settled is not None:
+                self._outcomes[self._published] = settled
+        self._unsent = len(self._kept)
+        self._subscribe_again(unknown)
+        for settled in in_flight.values():
+            settled(unknown)
+        self._make_room()
+
+    def _subscribe_again(self, unknown: NetworkError) -> None:
+        asked = [*self._asked.values(), *self._unasked]
+        self._asked.clear()
+        self._unasked.clear()
+        leaving = {one.message.id for one in asked if type(one.message) is m.Unsubscribe}
+        subscribing = {one.message.id for one in asked if type(one.message) is m.Subscribe}
+        for inbox in self.inboxes.values():
+            inbox.established = False
+            inbox.interruptions += 1
+        if self._advertised is not None:
+            self._ask(m.Advertise(self._next_request(), self._advertised), _ignore)
+        for id, inbox in list(self.inboxes.items()):
+            if id not in subscribing and id not in leaving:
+                request = m.Subscribe(self._next_request(), id, inbox.predicate)
+                self._ask(request, partial(self._resubscribed, inbox))
+        for message, answered in asked:
+            if type(message) is m.Unsubscribe:
+                answered(None, m.Done(0, "", ""))
+            elif type(message) is m.Subscribe and message.id not in leaving:
+                again = m.Subscribe(self._next_request(), message.id, message.predicate)
+                self._ask(again, answered)
+            else:
+                answered(unknown, None)
+        for inbox in list(self.inboxes.values()):
+            inbox.changed()
+
+    def _resubscribed(self, inbox: Inbox, error: Exception | None, done: Any) -> None:
+        """Take the answer to a subscription that was made again; a refusal ends it."""
+        if error is None:
+            inbox.name = done.id
+        elif isinstance(error, RefusedError):
+            self.inboxes.pop(inbox.id, None)
+            inbox.finish(error)
+
+    def _lost(self, stream: Stream, error: Exception | None) -> None:
+        """The connection has ended."""
+        if stream is not self._stream or self._closing:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        was_open = stream.conversation != "greeting"
+        stream.gather = None
+        self._stream = None
+        why = error or ConnectionError("the connection was closed")
+        if isinstance(error, WireError) and error.code in FATAL:
+            self._fail(DisconnectedError(error.code, error.detail))
+            return
+        if was_open:
+            self._change("disconnected", str(why))
+            if self.timers.now - self._opened_at >= self.limits.redial[1]:
+                self._delay = self.limits.redial[0]
+        self.trouble = why
+        self._time(self._delay, self.start)
+        if not was_open:
+            self._place = (self._place + 1) % len(self.options.addresses)
+        self._delay = min(2 * self._delay, self.limits.redial[1])
+
+    def _fail(self, error: Exception, ending: bool = False) -> None:
+        """The client cannot go on: fail everything that waits."""
+        if self.failure is not None:
+            return
+        self.failure = error
+        if self._timer is not None:
+            self._timer.cancel()
+        outcomes, self._outcomes = self._outcomes, {}
+        for settled in outcomes.values():
+            settled(error)
+        asked = [*self._asked.values(), *self._unasked]
+        self._asked.clear()
+        self._unasked.clear()
+        for one in asked:
+            one.answered(error, None)
+        room, self._room = self._room, deque()
+        for go_on in room:
+            go_on()
+        for inbox in list(self.inboxes.values()):
+            inbox.finish(True if ending else error)
+        if not ending:
+            self._change("failed", str(error))
+
+    def _time(self, delay: int, call: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.timers.after(delay, call)
+
+    # Publishing
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the program may publish now, or should wait with `when_room`."""
+        limits = self.limits
+        return len(self._kept) < limits.window and self._kept_bytes < limits.window_bytes
+
+    @property
+    def unreceived(self) -> int:
+        """How many publications the router has not acknowledged as received."""
+        return len(self._kept)
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Call a function when there is room again, or when the client cannot go on."""
+        self._room.append(call)
+
+    def publish(self, event: Mapping[str, Any], level: str, settled: Settled) -> int:
+        """Publish an event; call `settled` when it has got as far as `level`, or why it has not.
+
+        Returns the publication's number in this session. An event that cannot be sent raises here.
+        """
+        if self.failure is not None:
+            raise self.failure
+        wanted = _level(level)
+        data = self._encoded(event, "the event")
+        number = self._published = self._published + 1
+        self._kept.append(Sent(number, wanted, data))
+        self._kept_bytes += len(data)
+        self._unsent += 1
+        self._outcomes[number] = settled
+        if self._stream is not None:
+            self._stream.schedule()
+        return number
+
+    def _gather(self) -> None:
+        """Send everything that waits; the stream calls this just before it writes."""
+        stream, limits = self._stream, self.limits
+        if stream is None or stream.conversation == "greeting":
+            return
+        if self._take_said < self._take_due or self._noticed >= self._noticed_said + limits.notices:
+            self._take_said = self._take_due
+            self._noticed_said = self._noticed
+            stream.send(m.Take(self._take_due, self._noticed))
+        while self._unsent and not stream.choked and self._has_credit():
+            first, level, _ = self._kept[-self._unsent]
+            events: list[Any] = []
+            size = 0
+            while self._unsent and len(events) < limits.publish_batch and self._has_credit():
+                _, own, data = self._kept[-self._unsent]
+                if own != level or (events and size + len(data) > limits.publish_batch_bytes):
+                    break
+                size += len(data)
+                events.append(msgspec.Raw(data))
+                self._unsent -= 1
+                self._flight_bytes += len(data)
+            stream.send(m.Publish(first, level, events))
+
+    def _has_credit(self) -> bool:
+        """Whether another publication may be sent; one may in any case."""
+        flight = len(self._kept) - self._unsent
+        return not flight or (flight < self._credit[0] and self._flight_bytes < self._credit[1])
+
+    def _received_up_to(self, number: int) -> None:
+        kept = self._kept
+        unsent = self._unsent
+        while kept and kept[0].number <= number:
+            sent = kept.popleft()
+            self._kept_bytes -= len(sent.data)
+            if len(kept) >= unsent:
+                self._flight_bytes -= len(sent.data)
+            if sent.level == m.RECEIVED:
+                self._settle(sent.number, None)
+        self._unsent = min(unsent, len(kept))
+        if self._unsent and self._stream is not None:
+            self._stream.schedule()
+        self._make_room()
+
+    def _make_room(self) -> None:
+        limits = self.limits
+        half = self._kept_bytes <= limits.window_bytes // 2
+        if self._room and len(self._kept) <= limits.window // 2 and half:
+            room, self._room = self._room, deque()
+            for go_on in room:
+                go_on()
+
+    def _settle(self, number: int, error: Exception | None) -> None:
+        settled = self._outcomes.pop(number, None)
+        if settled is not None:
+            settled(error)
+
+    # Requests
+
+    def subscribe(self, predicate: Predicate | str, answered: Answered) -> Inbox:
+        """Subscribe; `answered` hears whether the router accepts it."""
+        text = self._predicate_text(predicate)
+        if self.failure is not None:
+            raise self.failure
+        self._subscribed += 1
+        inbox = Inbox(self._subscribed, text, self._taken)
+        self.inboxes[inbox.id] = inbox
+
+        def accepted(error: Exception | None, done: Any) -> None:
+            if error is None:
+                inbox.name = done.id
+            else:
+                self.inboxes.pop(inbox.id, None)
+            answered(error, inbox)
+
+        self._ask(m.Subscribe(self._next_request(), inbox.id, text), accepted)
+        return inbox
+
+    def give_up(self, inbox: Inbox) -> None:
+        """Unsubscribe without waiting for the answer."""
+        if self.inboxes.pop(inbox.id, None) is None or self.failure is not None:
+            return
+        inbox.release()
+        inbox.finish(True)
+        self._ask(m.Unsubscribe(self._next_request(), inbox.id), _ignore)
+
+    def replace(self, inbox: Inbox, predicate: Predicate | str, answered: Answered) -> None:
+        """Give a subscription another predicate; it is then not established for a while."""
+        text = self._predicate_text(predicate)
+        before, inbox.predicate = inbox.predicate, text
+        was_established, inbox.established = inbox.established, False
+        interruptions = inbox.interruptions
+
+        def accepted(error: Exception | None, done: Any) -> None:
+            if isinstance(error, RefusedError):
+                inbox.predicate = before
+                if inbox.interruptions == interruptions:
+                    inbox.established = was_established
+                else:  # the present session has only heard of the one that it refused
+                    again = m.Subscribe(self._next_request(), inbox.id, before)
+                    self._ask(again, partial(self._resubscribed, inbox))
+            answered(error, done)
+
+        self._ask(m.Subscribe(self._next_request(), inbox.id, text), accepted)
+
+    def unsubscribe(self, inbox: Inbox, answered: Answered) -> None:
+        """End a subscription; what has arrived can still be taken."""
+
+        def done(error: Exception | None, answer: Any) -> None:
+            self.inboxes.pop(inbox.id, None)
+            inbox.release()
+            inbox.finish(True)
+            answered(error, answer)
+
+        self._ask(m.Unsubscribe(self._next_request(), inbox.id), done)
+
+    def advertise(self, predicate: Predicate | str, answered: Answered) -> None:
+        """Declare what this client publishes; the router then refuses any other event."""
+        text = self._predicate_text(predicate)
+
+        def done(error: Exception | None, answer: Any) -> None:
+            if error is None:
+                self._advertised = text
+            answered(error, answer)
+
+        self._ask(m.Advertise(self._next_request(), text), done)
+
+    def feedback(self, event: Tiding, reply: Mapping[str, Any], answered: Answered) -> None:
+        """Reply to the publisher of an event."""
+        if not isinstance(event, Tiding):
+            raise RefusedError(f"expected a delivered event, found {type(event).__name__}")
+        self._encoded(reply, "the reply")
+        whose = event.source, event.life, event.number, event.ticket
+        self._ask(m.Feedback(self._next_request(), *whose, dict(reply)), answered)
+
+    def ask(
+        self, kind: str, event: Mapping[str, Any], subscription: str, answered: Answered
+    ) -> None:
+        """Ask about the network; the answer is the findings of its routers."""
+        if type(kind) is not str or type(subscription) is not str:
+            raise RefusedError(f"expected texts, found {kind!r:.40} and {subscription!r:.40}")
+        if len(kind) > m.MAX_NAME or len(subscription) > m.MAX_NAME:
+            raise RefusedError(f"expected names of at most {m.MAX_NAME} characters")
+        self._encoded(event, "the event")
+
+        def found(error: Exception | None, answer: Any) -> None:
+            if error is None and answer.error:
+                error = RefusedError(answer.error)
+            answered(error, answer.findings if error is None else None)
+
+        self._ask(m.Ask(self._next_request(), kind, dict(event), subscription), found)
+
+    def _next_request(self) -> int:
+        self._request += 1
+        return self._request
+
+    def _ask(self, message: Any, answered: Answered) -> None:
+        if self.failure is not None:
+            answered(self.failure, None)
+            return
+        self._unasked.append(Asked(message, answered))
+        self._ask_more()
+
+    def _ask_more(self) -> None:
+        """Send the requests that wait, as many as the router takes."""
+        while self._unasked and self.is_open and len(self._asked) < self.limits.requests:
+            asked = self._unasked.popleft()
+            self._asked[asked.message.request] = asked
+            if self._stream is not None:
+                self._stream.send(asked.message)
+
+    # What the router says
+
+    def _message(self, stream: Stream, message: Any) -> None:
+        kind = type(message)
+        if kind in m.NOTICES:
+            self._noticed += 1
+            if self._noticed >= self._noticed_said + self.limits.notices:
+                stream.schedule()
+        if kind is m.Deliveries:
+            for number, delivery in enumerate(message.items, message.first):
+                self._delivery(number, delivery)
+            stream.schedule()
+        elif kind is m.Published:
+            self._received_up_to(message.number)
+        elif kind is m.Reached:
+            for number in message.numbers:
+                self._settle(number, None)
+            for number in message.lost:
+                self._settle(number, UnknownOutcomeError("not every subscriber confirmed it"))
+        elif kind is m.Refused:
+            self._settle(message.number, RefusedError(message.reason))
+        elif kind is m.Done or kind is m.Answer:
+            self._answered(message)
+        elif kind is m.Established:
+            for id in message.ids:
+                inbox = self.inboxes.get(id)
+                if inbox is not None:
+                    inbox.epoch = message.epoch
+                    inbox.established = True
+                    inbox.changed()
+        elif kind is m.Dropped:
+            self.dropped = message.count
+        elif kind is m.Reply:
+            if self.on_reply is not None:
+                self.on_reply(message.number, message.reply)
+        elif kind is m.Failed:
+            raise _error_of(message)
+        elif kind is not m.Ping:
+            raise WireError("out-of-turn", f"a {kind.__name__} from a router")
+
+    def _answered(self, answer: Any) -> None:
+        asked = self._asked.pop(answer.request, None)
+        if asked is None:
+            return
+        message, answered = asked
+        if type(message) is m.Subscribe and message.id in self.inboxes:
+            # An `Established` before this was about the former predicate.
+            self.inboxes[message.id].established = False
+        if type(answer) is m.Done and answer.error:
+            answered(RefusedError(answer.error), None)
+        else:
+            answered(None, answer)
+        self._ask_more()
+
+    def _delivery(self, number: int, delivery: m.Delivery) -> None:
+        if number <= self._heard:
+            return  # sent again, and received before
+        self._heard = number
+        share = Share(number)
+        whose = delivery.source, delivery.life, delivery.number, delivery.ticket
+        event: dict[str, Any] | None = None
+        found = []
+        for id in delivery.ids:
+            inbox = self.inboxes.get(id)
+            if inbox is not None:
+                if event is None:
+                    event = _decode_event(delivery.event)
+                share.left += 1
+                found.append((inbox, Tiding(event, *whose)))
+        self._unacknowledged.append(share)
+        for inbox, tiding in found:
+            inbox.put(tiding, share)
+        if not found:
+            self._acknowledge()
+
+    def _taken(self, share: Share) -> None:
+        """A subscription has handed an event to the program; acknowledge it when all have."""
+        share.left -= 1
+        if not share.left:
+            self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Acknowledge the deliveries, from the oldest on, that all subscriptions have taken."""
+        waiting = self._unacknowledged
+        if not waiting or waiting[0].left:
+            return
+        while waiting and not waiting[0].left:
+            self._take_due = waiting.popleft().number
+        if self._stream is not None:
+            self._stream.schedule()
+
+    # Arguments
+
+    def _encoded(self, event: Mapping[str, Any], what: str) -> bytes:
+        """An event as bytes; `RefusedError` for one that a router would take for a broken peer."""
+        if type(event) is not dict and not isinstance(event, Mapping):
+            raise RefusedError(f"{what}: expected a mapping, found {type(event).__name__}")
+        try:
+            "".join(event)  # the quickest test of all names
+        except TypeError:
+            names: Iterable[object] = event
+            name = next(name for name in names if not isinstance(name, str))
+            raise RefusedError(f"{what}: expected texts as names, found {name!r:.60}") from None
+        try:
+            data = m.encode(event)
+        except (TypeError, OverflowError, RecursionError, ValueError) as error:
+            raise RefusedError(f"{what} cannot be sent: {error}") from None
+        if len(data) > self.limits.event_bytes:
+            raise RefusedError(f"{what} is larger than {self.limits.event_bytes} bytes")
+        return data
+
+    def _predicate_text(self, predicate: Predicate | str) -> str:
+        """The text of a predicate; `RefusedError` for one that is too long to send."""
+        if not isinstance(predicate, Predicate | str):
+            raise RefusedError(f"expected a predicate, found {type(predicate).__name__}")
+        text = str(predicate)
+        most = self.limits.predicate_length
+        if len(text) > most:
+            raise RefusedError(f"the predicate is longer than {most} characters")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise RefusedError(f"the predicate: {error}") from None
+        return text
+
+
+def _level(level: str) -> int:
+    if level not in m.LEVELS:
+        raise ValueError(f"level: expected one of {', '.join(m.LEVELS)}, found {level!r}")
+    return m.LEVELS[level]
+
+
+def _error_of(message: m.Failed) -> WireError:
+    try:
+        return WireError(message.code, message.detail)
+    except ValueError:
+        return WireError("out-of-turn", f"an unknown error: {message.code!r:.40}")
+
+
+def _ignore(error: Exception | None, answer: Any) -> None:
+    """Nobody waits for this answer."""

@@ -1,0 +1,619 @@
+"""A router without sockets and clock: the short loop that connects a protocol to its clients.
+
+Everything that happens becomes a cause. The protocol answers with actions, which become packets on
+links and deliveries in sessions. A *host* gives the router connections, carried by transports, and
+runs what takes long; timers say what time it is. So the same router runs on sockets (`router`) and
+in the simulator. It needs no locks, because its host calls it from one thread.
+
+Feedback to a publisher travels as an event too, under reserved names that no client can publish or
+receive. Every router announces interest in the feedback addressed to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from hashlib import blake2b
+from typing import Any, Final, Protocol
+
+from tidings.language.predicate import Predicate
+from tidings.live.access import Access, Principal, check_event
+from tidings.live.dialling import Dialler
+from tidings.live.doorway import Doorway
+from tidings.live.edge import FEW, Edge, Growing
+from tidings.live.flow import Gate
+from tidings.live.journal import journal
+from tidings.live.limits import LIMITS, Limits
+from tidings.live.link import Link, lane_of
+from tidings.live.pending import Pending
+from tidings.live.probes import Probes
+from tidings.live.recorder import Recorder
+from tidings.live.session import Session
+from tidings.live.settings import Dial, Settings
+from tidings.live.store import Memory, Store
+from tidings.live.stream import Stream, Transport
+from tidings.live.timers import Timer, Timers
+from tidings.routing.packets import Advertisement, Packet, Publication, Reply
+from tidings.routing.planes.interests import LONG
+from tidings.routing.protocol import (
+    SECOND,
+    Action,
+    Cause,
+    Deliver,
+    Drop,
+    Established,
+    Leave,
+    LinkDown,
+    LinkUp,
+    Publish,
+    Received,
+    Send,
+    Subscribe,
+    Unsubscribe,
+    Woken,
+)
+from tidings.routing.protocols import PROTOCOLS
+from tidings.wire import messages as m
+from tidings.wire.errors import WireError
+
+REMEMBERED: Final = 65_536  # publications whose publisher the router remembers, for feedback
+FEEDBACK: Final = "feedback"  # the id of the announcement that attracts feedback
+TO, LIFE, NUMBER = "tidings:to", "tidings:life", "tidings:number"
+
+
+@dataclass
+class Counts:
+    """Counters for `status` and `/metrics`."""
+
+    published: int = 0
+    refused: int = 0
+    delivered: int = 0
+    late: int = 0  # events dropped because a later one overtook them while routes changed
+    dropped_packets: int = 0
+    replies_dropped: int = 0  # because their publisher does not read them
+    malformed: int = 0  # connections ended because of malformed input
+    denied: int = 0  # connections with a wrong token
+    evicted: int = 0  # connections ended before their greeting, to make room
+    sessions: int = 0
+    sessions_resumed: int = 0
+    links_lost: int = 0
+
+
+class Host(Protocol):
+    """What a router needs of the world."""
+
+    def dial(self, dial: Dial) -> None:
+        """Try to connect; then call `dialled` or `undialled`."""
+
+    def work(self, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
+        """Run a function that may take long, then call `then` with what it returns."""
+
+
+class RouterCore:
+    """A node of the live network, driven by its host."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        host: Host,
+        timers: Timers,
+        entropy: Callable[[int], int],  # gives random bits
+        limits: Limits = LIMITS,
+        store: Store | None = None,
+    ) -> None:
+        self.settings = settings
+        self.host = host
+        self.timers = timers
+        self.limits = limits
+        self.node = settings.node
+        self.life = entropy(52) + 1
+        self.access = Access(settings.principals)
+        self.counts = Counts()
+        self.epoch = 0
+        self.links: dict[str, Link] = {}
+        self.sessions: dict[str, Session] = {}
+        self._matchers: list[Growing] = []
+        self.edge = Edge(self._announce, self._matcher())
+        self.drops: dict[str, int] = {}
+        self.probes = Probes(self)
+        self.doorway = Doorway(self)
+        self.dialler = Dialler(self)
+        self.protocol = PROTOCOLS[settings.protocol].make(
+            self.node, self.life, settings.timing, matcher=self._matcher
+        )
+        self.entropy = entropy
+        self._secret = entropy(128).to_bytes(16, "big")
+        self._store: Store = store or Memory()
+        self._held: dict[int, tuple[Session, int]] = {}  # by number: session, its id
+        self._numbers = 0
+        self._sessions_made = 0
+        self._newest: dict[str, tuple[int, int]] = {}  # by source: life, newest number delivered
+        self._publishers: dict[int, tuple[Session, int]] = {}
+        self._published = 0  # as the protocol counts them
+        self._wake: Timer | None = None
+        self._wake_at: int | None = None
+        self._down: dict[str, Timer] = {}  # links within their grace period
+        self._loading = False
+        self._recorder: Recorder | None = None
+        self._pending: tuple[Pending | None, Pending | None] = (None, None)
+        self._gate: Gate | None = None
+        self._started_at = timers.now
+
+    # Start and stop
+
+    def start(self, recorder: Recorder | None = None) -> None:
+        """Begin to connect to the neighbours."""
+        self._recorder = recorder
+        self.happen(Subscribe(FEEDBACK, f'"{TO}" = {_quoted(self.node)}'))
+        for dial in self.settings.links:
+            self.dialler.keep(dial)
+
+    def stop(self) -> None:
+        """Tell everyone that this router stops, and end everything."""
+        self.happen(Leave())
+        self.dialler.stop()
+        self.doorway.stop()
+        for link in self.links.values():
+            if link.stream is not None:
+                link.stream.fail(WireError("stopping"))
+        for timer in self._down.values():
+            timer.cancel()
+        for session in list(self.sessions.values()):
+            if session.stream is not None:
+                session.stream.fail(WireError("stopping"))
+            self.end_session(session, "stopping")
+        if self._wake is not None:
+            self._wake.cancel()
+
+    def reconfigure(self, settings: Settings) -> None:
+        """Take other principals and other links; sessions whose token is still good go on."""
+        self.access = Access(settings.principals)
+        for session in list(self.sessions.values()):
+            principal = self.access.successor(session.principal)
+            if principal is None:
+                if session.stream is not None:
+                    session.stream.fail(WireError("denied"))
+                self.end_session(session, "denied")
+            else:
+                session.change_principal(principal)
+        self.dialler.change(settings.links)
+        self.settings = settings
+        journal("reconfigured", node=self.node, links=len(settings.links))
+
+    # Connections
+
+    def accepted(self, transport: Transport) -> Stream:
+        """Someone has connected."""
+        return self.doorway.open(transport)
+
+    def dialled(self, dial: Dial, transport: Transport) -> Stream:
+        """A connection that the router asked for stands."""
+        return self.dialler.made(dial, transport)
+
+    def undialled(self, dial: Dial, why: str) -> None:
+        """A connection that the router asked for could not be made."""
+        self.dialler.failed(dial, why)
+
+    def _load(self) -> None:
+        """Load the compiler of tables, if that has not begun yet."""
+        if not self._loading:
+            self._loading = True
+            if Growing.table_of is None:
+                self.host.work(Growing.prepare, self._loaded)
+            else:
+                self._loaded(None)
+
+    def _loaded(self, error: Any) -> None:
+        for matcher in self._matchers:
+            matcher.grow()
+
+    def _matcher(self) -> Growing:
+        """A matcher that will be compiled when the compiler is loaded."""
+        self._matchers.append(Growing())
+        return self._matchers[-1]
+
+    # The loop around the protocol
+
+    def happen(self, cause: Cause) -> None:
+        """Let the protocol handle a cause, and carry out its actions."""
+        now = self.timers.now
+        actions = self.protocol.handle(cause, now)
+        if self._recorder is not None:
+            self._recorder.write(now, cause, actions)
+        if actions:
+            self._act(actions)
+        is_event = isinstance(cause, Publish) or (
+            isinstance(cause, Received) and type(cause.packet) is Publication
+        )
+        if not is_event:  # events change no timer
+            self._arm()
+
+    def _act(self, actions: list[Action]) -> None:
+        for action in actions:
+            kind = type(action)
+            if kind is Send:
+                self._send(action.neighbour, action.packet)  # type: ignore[union-attr]
+            elif kind is Deliver:
+                self._deliver(action)  # type: ignore[arg-type]
+            elif kind is Established:
+                self._established(action.subscriptions)  # type: ignore[union-attr]
+            elif kind is Drop:
+                self.counts.dropped_packets += 1
+                reason = action.reason  # type: ignore[union-attr]
+                self.drops[reason] = self.drops.get(reason, 0) + 1
+            else:
+                raise TypeError(f"expected an action, found {action!r}")
+
+    def _arm(self) -> None:
+        """Set the timer to the time at which the protocol wants to be woken."""
+        at = self.protocol.timer()
+        if at == self._wake_at and self._wake is not None:
+            return
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+        self._wake_at = at
+        if at is not None:
+            self._wake = self.timers.after(max(0, at - self.timers.now), self._woken)
+
+    def _woken(self) -> None:
+        self._wake = None
+        self.happen(Woken())
+
+    # Events
+
+    def publish(
+        self, session: Session, number: int, event: dict[str, Any], level: int, follow: Any
+    ) -> Gate | None:
+        """A client publishes an event; return the gate of a full queue on its path, if any."""
+        self.counts.published += 1
+        self._pending = (
+            follow if level == m.ROUTED else None,
+            follow if level == m.DELIVERED else None,
+        )
+        publishers = self._publishers
+        publishers[self._published + 1] = session, number
+        if len(publishers) > REMEMBERED:
+            del publishers[next(iter(publishers))]
+        return self._publish(event)
+
+    def feedback(self, message: m.Feedback) -> Gate | None:
+        """A client replies to the publisher of an event; return the gate as `publish` does."""
+        event = {
+            TO: message.source,
+            LIFE: message.life,
+            NUMBER: message.number,
+            "reply": message.reply,
+        }
+        return self._publish(event)
+
+    def _publish(self, event: dict[str, Any]) -> Gate | None:
+        self._gate = None
+        self._published += 1
+        cause = Publish(event)
+        now = self.timers.now
+        actions = self.protocol.handle(cause, now)  # as `happen`, except for the timer
+        if self._recorder is not None:
+            self._recorder.write(now, cause, actions)
+        if actions:
+            self._act(actions)
+        self._pending = (None, None)
+        return self._gate
+
+    def packet(self, link: Link, packet: Packet, follow: Pending | None) -> Gate | None:
+        """A neighbour has sent a packet; return the gate of a full queue on its path, if any."""
+        if type(packet) is Publication:
+            reason = check_event(packet.event, reserved=TO in packet.event)
+            if reason is not None:
+                raise WireError("malformed", reason)
+        self._gate = None
+        self._pending = (None, follow)
+        self.happen(Received(link.neighbour, packet))
+        self._pending = (None, None)
+        if isinstance(packet, Advertisement | Reply):
+            interests = getattr(self.protocol, "table", {}).values()
+            if any(len(text) >= LONG for text in interests):
+                self._load()
+        return self._gate
+
+    def _send(self, neighbour: str, packet: Packet) -> None:
+        link = self.links.get(neighbour)
+        if link is None:
+            return
+        if type(packet) is not Publication:
+            link.send(packet, None, None)
+        else:
+            link.send(packet, *self._pending)
+            gate = link.flow.gate(lane_of(packet))
+            if gate is not None:
+                self._gate = gate
+        if link.overfull:
+            self.timers.after(0, partial(self._overfull, link))
+
+    def _overfull(self, link: Link) -> None:
+        """A link keeps more than it may: give it up."""
+        if link.overfull:
+            if link.stream is not None:
+                link.stream.fail(WireError("slow"))
+            link.detach()
+            self._link_down(link)
+
+    def _deliver(self, action: Deliver) -> None:
+        publication = action.publication
+        event = publication.event
+        if TO in event:
+            if event[TO] == self.node:
+                self._feedback_came(event)
+            return
+        life, newest = self._newest.get(publication.source, (0, 0))
+        if life == publication.life and publication.number <= newest:
+            self.counts.late += 1
+            return
+        numbers = self.edge.match(event)
+        if not numbers:
+            return
+        self._newest[publication.source] = publication.life, publication.number
+        data = m.encode(event)
+        ticket = self.ticket(publication.source, publication.life, publication.number)
+        by_session: dict[Session, list[int]] = {}
+        held = self._held
+        for number in numbers:
+            session, id = held[number]
+            if session in by_session:
+                by_session[session].append(id)
+            else:
+                by_session[session] = [id]
+        follow = self._pending[1]
+        self.counts.delivered += len(by_session)
+        for session, ids in by_session.items():
+            session.deliver(ids, publication, ticket, data, follow)
+            if session.gate.full:
+                self._gate = session.gate
+
+    def ticket(self, source: str, life: int, number: int) -> int:
+        """What a client that got an event can show, and nobody else."""
+        text = f"{source}\n{life}\n{number}".encode()
+        return int.from_bytes(blake2b(text, digest_size=7, key=self._secret).digest(), "big")
+
+    def _feedback_came(self, event: dict[str, Any]) -> None:
+        if event.get(LIFE) == self.life:
+            number = event.get(NUMBER)
+            session, own = (
+                self._publishers.get(number, (None, 0)) if type(number) is int else (None, 0)
+            )
+            reply = event.get("reply")
+            if session is not None and not session.over and isinstance(reply, dict):
+                session.say(m.Reply(own, reply))
+
+    # Subscriptions
+
+    def subscribe(
+        self, session: Session, id: int, number: int | None, predicate: Predicate
+    ) -> tuple[int, bool]:
+        """Add a subscription or replace its predicate: its number, whether it is established."""
+        if number is None:
+            self._numbers += 1
+            number = self._numbers
+            self._held[number] = session, id
+            if len(self.edge) > FEW:
+                self._load()
+        return number, self.edge.put(number, predicate)
+
+    def unsubscribe(self, number: int) -> None:
+        """A client ends a subscription."""
+        self.edge.remove(number)
+        self._held.pop(number, None)
+
+    def _announce(self, id: str, predicate: str | None) -> None:
+        self.happen(Unsubscribe(id) if predicate is None else Subscribe(id, predicate))
+
+    def _established(self, announcements: tuple[str, ...]) -> None:
+        self.epoch += 1
+        by_session: dict[Session, list[int]] = {}
+        for number in self.edge.established(announcements):
+            session, id = self._held[number]
+            if session.subscriptions.get(id) == number:  # else `subscribe` has not returned yet
+                by_session.setdefault(session, []).append(id)
+        for session, ids in by_session.items():
+            session.say(m.Established(ids, self.epoch))
+
+    # Queries
+
+    def ask(self, session: Session, message: m.Ask) -> None:
+        """A client asks about the network."""
+        error = ""
+        if not session.principal.status:
+            error = "this token may not ask about the network"
+        elif message.kind not in ("trace", "why", "status"):
+            error = f"expected trace, why or status, found {message.kind!r:.40}"
+        elif message.kind != "status":
+            error = check_event(message.event) or ""
+        if error:
+            session.say(m.Answer(message.request, error, []))
+            return
+        self.probes.begin(session, message)
+
+    # Sessions
+
+    def open_session(self, stream: Stream, greeting: m.Open, principal: Principal) -> None:
+        """A client opens a session, or resumes one."""
+        if greeting.policy not in m.POLICIES:
+            raise WireError("out-of-turn", f"the policies are {', '.join(m.POLICIES)}")
+        session = self.sessions.get(greeting.session) if greeting.session else None
+        if session is not None and session.principal is not principal:
+            raise WireError("denied")
+        resumed = session is not None
+        if session is None:
+            if len(self.sessions) >= self.limits.sessions:
+                raise WireError("full")
+            session = self._new_session(principal, greeting)
+        elif session.stream is not None:
+            former = session.stream
+            session.detach()
+            former.fail(WireError("replaced"))
+        if session.expiry is not None:
+            session.expiry.cancel()
+            session.expiry = None
+        stream.agree("from client", self.limits.client_frame)
+        stream.on_message = session.take
+        stream.on_end = partial(self._client_gone, session)
+        stream.polite = True
+        self.counts.sessions_resumed += resumed
+        credit = self.limits.credit, self.limits.credit_bytes
+        stream.send(m.Opened(self.node, session.key, resumed, session.mailbox.published, *credit))
+        said = (greeting.heard, greeting.taken, greeting.noticed) if resumed else (0, 0, 0)
+        session.attach(stream, *said)
+
+    def _new_session(self, principal: Principal, greeting: m.Open) -> Session:
+        key = f"{self.entropy(192):048x}"
+        self._sessions_made += 1
+        mailbox = self._store.open(key)
+        session = Session(self, key, self._sessions_made, principal, mailbox, greeting)
+        self.sessions[key] = session
+        self.counts.sessions += 1
+        return session
+
+    def _client_gone(self, session: Session, stream: Stream, error: Exception | None) -> None:
+        """The connection of a session has ended; the session waits for another."""
+        self.doorway.ended(stream, error)
+        if session.stream is stream:
+            session.detach()
+            if session.key in self.sessions:
+                linger = round(self.settings.linger_s * SECOND)
+                expire = partial(self.end_session, session, "expired")
+                session.expiry = self.timers.after(linger, expire)
+
+    def end_session(self, session: Session, why: str) -> None:
+        """Forget a client and all its subscriptions."""
+        if self.sessions.pop(session.key, None) is None:
+            return
+        session.detach()
+        for number in session.subscriptions.values():
+            self.unsubscribe(number)
+        session.subscriptions.clear()
+        session.end()
+        self._store.remove(session.key)
+        journal("session ended", node=self.node, session=session.number, why=why)
+
+    # Links
+
+    def link_to(self, neighbour: str) -> Link:
+        """The link to a neighbour, made if there is none yet."""
+        if neighbour == self.node:
+            raise WireError("denied", "a router cannot be its own neighbour")
+        found = self.links.get(neighbour)
+        if found is None:
+            found = Link(neighbour, self.packet, self.probes.came, self.probes.found, self.limits)
+            self.links[neighbour] = found
+        return found
+
+    def join(self, stream: Stream, link: Link, join: m.Join, dialled: bool) -> None:
+        """Use a new connection to a neighbour, after both ends have said what they hold."""
+        former = link.stream
+        if former is not None:
+            link.detach()
+            former.fail(WireError("replaced"))
+        timer = self._down.pop(link.neighbour, None)
+        if timer is not None:
+            timer.cancel()
+        stream.agree("between", self.limits.router_frame)
+        stream.on_message = link.take
+        stream.on_end = partial(self._neighbour_gone, link)
+        link.dialled = dialled
+        again = link.resumes(join, self.life)
+        if not again:
+            self._link_lost(link)
+            link.reset(join.life)
+        link.cost = max(link.cost, join.cost)
+        link.attach(stream, join.heard, again)
+        if not link.up:
+            link.up = True
+            self.happen(LinkUp(link.neighbour, link.cost))
+        journal(
+            "link made", node=self.node, neighbour=link.neighbour, again=again, peer=stream.peer
+        )
+
+    def _neighbour_gone(self, link: Link, stream: Stream, error: Exception | None) -> None:
+        """The connection of a link has ended; the link waits for another."""
+        self.doorway.ended(stream, error)
+        if link.stream is stream:
+            link.detach()
+            grace = 0 if link.leaving else round(self.settings.grace_s * SECOND)
+            self._down[link.neighbour] = self.timers.after(grace, partial(self._link_down, link))
+
+    def _link_down(self, link: Link) -> None:
+        """A link has not reconnected within its grace period."""
+        timer = self._down.pop(link.neighbour, None)
+        if timer is not None:
+            timer.cancel()
+        if link.stream is None:
+            self._link_lost(link)
+            link.reset(0)
+            if not self.dialler.knows(link.neighbour):  # it dials us, if it comes back at all
+                self.links.pop(link.neighbour, None)
+
+    def _link_lost(self, link: Link) -> None:
+        if link.up:
+            link.up = False
+            self.counts.links_lost += 1
+            self.happen(LinkDown(link.neighbour))
+            journal("link lost", node=self.node, neighbour=link.neighbour)
+
+    # Figures for people and programs
+
+    def status(self) -> dict[str, Any]:
+        """The state and the counters of the router, as JSON."""
+        state = self.protocol.snapshot()
+        sessions = self.sessions.values()
+        return {
+            "node": self.node,
+            "scheme": self.settings.scheme,
+            "up_s": round((self.timers.now - self._started_at) / SECOND, 1),
+            "settled": state.get("settled", True),
+            "epoch": self.epoch,
+            "sessions": len(self.sessions),
+            "connected": sum(s.stream is not None for s in sessions),
+            "subscriptions": len(self.edge),
+            "announcements": self.edge.announcements,
+            "loading": self._loading and Growing.table_of is None,
+            "counts": asdict(self.counts),
+            "drops": dict(sorted(self.drops.items())),
+            "waiting": sum(len(s.mailbox) for s in sessions),
+            "waiting_bytes": sum(s.mailbox.size + s.notice_bytes for s in sessions),
+            "dropped": sum(s.dropped for s in sessions),
+            "links": {name: link.status() for name, link in sorted(self.links.items())},
+            "interests": {
+                name: text if len(text) <= 200 else text[:199] + "…"
+                for name, text in state.get("table", {}).items()
+            },
+            "topology": state.get("topology", 0),
+            "reaches": sorted(state.get("hops", {})),
+        }
+
+    def troubles(self) -> list[str]:
+        """Why this router does not serve everyone as it should; empty if it does."""
+        found = [f"no link to {place}" for place in self.dialler.missing()]
+        if not self.protocol.snapshot().get("settled", True):
+            found.append("routes are not settled")
+        held = sum(session.is_held for session in self.sessions.values())
+        if held:
+            found.append(f"{held} publishers wait for slow subscribers")
+        return found
+
+    def explain(self, number: int, event: dict[str, Any]) -> dict[str, Any] | None:
+        """Whether a subscription would get an event, and why; None if it is not at this router."""
+        predicate = self.edge.predicates.get(number)
+        if predicate is None:
+            return None
+        return {
+            "matches": predicate.matches(event),
+            "established": self.edge.is_established(number),
+            "predicate": str(predicate),
+            "explanation": str(predicate.explain(event)),
+        }
+
+
+def _quoted(text: str) -> str:
+    """A string as a literal of the predicate language."""
+    return "'" + text.replace("'", "''") + "'"
