@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidings.live.journal import journal
+from tidings.live.link import Link
 from tidings.live.settings import Dial
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer
@@ -124,7 +125,7 @@ class Dialler:
             raise WireError("version", f"{message.version}, here it is {m.VERSION}")
         link = router.link_to(message.node)
         one.delay = router.limits.redial[0]
-        if one.name != message.node and link.life:
+        if (one.name != message.node and link.life) or self._is_second(link, message):
             one.name = message.node
             stream.close()
             return
@@ -134,6 +135,12 @@ class Dialler:
         link.cost = max(link.cost, one.dial.cost)
         router.join(stream, link, message, dialled=True)
         stream.on_end = partial(self._link_ended, one, stream.on_end)
+
+    def _is_second(self, link: Link, join: m.Join) -> bool:
+        """Whether the neighbour has dialled, too, and its name is the lesser: then its connection
+        is kept. `Doorway` decides alike at the other end, or both would replace it for ever."""
+        alive = link.stream is not None and link.stream.open and not link.dialled
+        return alive and join.node < self._router.node and join.life == link.life
 
     def _link_ended(self, one: Neighbour, tell: Any, stream: Stream, why: Exception | None) -> None:
         tell(stream, why)

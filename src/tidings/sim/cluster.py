@@ -19,11 +19,13 @@ from tidings.live.limits import Limits
 from tidings.live.router_core import RouterCore
 from tidings.live.settings import Dial, Settings
 from tidings.live.timers import Timers
-from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.routing.protocol import MILLISECOND
 from tidings.sim.network import PER_MILLE
 from tidings.sim.streams import Agenda, End, Process, Quality, Wire
 
 PORT: Final = 7_471  # of every router; the host of its address is an own name of the simulator
+FIRST_ATTEMPT: Final = 200 * MILLISECOND  # until a connection is tried again; it doubles
+ATTEMPTS: Final = 5
 WORK: Final = 20 * MILLISECOND  # that work off the loop takes, at most
 
 
@@ -227,17 +229,19 @@ class Cluster:
     ) -> None:
         """Someone wants to connect to an address; answers later."""
         quality = self.quality_between(origin.name, address)
-        later = self.agenda.now + 2 * quality.delay_ns + 1
 
         def fail(why: str) -> None:
             origin.do(lambda: failed(why))
 
-        def arrive() -> None:
+        def arrive(attempt: int = 0) -> None:
             if origin.ended:
                 return
-            if self._held[frozenset((origin.name, address))]:
-                waits = self.chance.randint(1, 20) * SECOND
-                self.agenda.call(self.agenda.now + waits, lambda: fail("nobody answers"))
+            if self._held[frozenset((origin.name, address))]:  # as TCP repeats its first packet
+                if attempt == ATTEMPTS:
+                    fail("nobody answers")
+                    return
+                again = self.agenda.now + (FIRST_ATTEMPT << attempt)
+                self.agenda.call(again, lambda: arrive(attempt + 1))
                 return
             target = self.routers.get(address)
             if target is None or target.ended or self.refusing[address]:
@@ -247,7 +251,7 @@ class Cluster:
             target.do(lambda: target.accepted(wire.acceptor))
             origin.do(lambda: made(wire.dialler))
 
-        self.agenda.call(later, arrive)
+        self.agenda.call(self.agenda.now + 2 * quality.delay_ns + 1, arrive)
 
     def quality_between(self, one: str, other: str) -> Quality:
         """How lines between two machines carry bytes."""

@@ -157,8 +157,8 @@ def draw(
         topology=drawn if text == "small" else text,
         limits=draw_limits(chance),
         programs=chance.randint(2, 6),
-        calm_ns=chance.randint(1, 3) * SECOND,
-        storm_ns=chance.randint(2, 5) * SECOND,
+        calm_ns=chance.randint(500, 1_500) * MILLISECOND,
+        storm_ns=chance.randint(1_000, 3_000) * MILLISECOND,
         faults=chance.randint(1, 6),
         benign=tuple(some) if benign is None else benign,
         harmful=tuple(worse) if harmful is None else harmful,
@@ -196,7 +196,8 @@ class ClusterTrial:
         self.rights: list[Rights] = []
         self.aims: list[Predicate] = []
         self.weather = Weather(self)
-        self.largest = 0  # event, in bytes
+        rare = self.chance.random()
+        self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.3), *("hostile",) * (rare < 0.1))
         self._number = 0
         self._over: set[str] = set()  # bounds that were passed
         self._build()
@@ -210,7 +211,7 @@ class ClusterTrial:
             delay_ns=delay,
             ns_per_byte=chance.choice((0, 0, 1_000, 20_000)),
             room=chance.choice((200, 2_000, 65_536)),
-            piece=chance.choice((16, 300, 65_536)),
+            piece=chance.choice((64, 1_000, 65_536)),
         )
         if chance.random() < 0.3:
             self.rights = [
@@ -291,19 +292,19 @@ class ClusterTrial:
         return Habits(
             policy=chance.choice(("block", "block", "drop", "disconnect")),
             window=chance.choice((1, 4, 1_000)),
-            publish_ns=chance.choice((5, 30, 150)) * MILLISECOND if publishes else 0,
-            burst=chance.choice((1, 1, 5, 30)),
+            publish_ns=chance.choice((20, 80, 250)) * MILLISECOND if publishes else 0,
+            burst=chance.choice((1, 1, 4, 12)),
             levels=chance.choice(
                 (("received",), ("received", "routed", "delivered"), ("delivered",), ("routed",))
             ),
             reading=reading,
             read_ns=chance.choice(READ_NS),
             subscriptions=chance.choice((0, 1, 2, 4)) if publishes else chance.choice((1, 2, 5)),
-            churn_ns=chance.choice((0, 100, 400)) * MILLISECOND,
+            churn_ns=chance.choice((0, 150, 500)) * MILLISECOND,
             replies=chance.random() < 0.2,
             asks_ns=chance.choice((0, 0, 0, 500)) * MILLISECOND,
             mistakes=chance.random() < 0.3,
-            sizes=chance.choice((("usual",), ("usual",), ("usual", "long", "hostile"))),
+            sizes=self.sizes,
             padding=padding,
         )
 
