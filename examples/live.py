@@ -93,7 +93,9 @@ async def story(scheme: str) -> tuple[dict[str, list[dict[str, Any]]], int, list
             for who, subscription in people.items()
         }
         while any(
-            link.status()["unacknowledged"] for r in routers.values() for link in r.links.values()
+            link.status()["unacknowledged"]
+            for r in routers.values()
+            for link in r.core.links.values()
         ):
             await asyncio.sleep(0.01)
         crossed = crossings(routers) - before
@@ -116,7 +118,9 @@ async def settled(routers: dict[str, Router], scheme: str) -> None:
 
 def crossings(routers: dict[str, Router]) -> int:
     """How often an event has crossed a link."""
-    return sum(link.events_out for router in routers.values() for link in router.links.values())
+    return sum(
+        link.events_out for router in routers.values() for link in router.core.links.values()
+    )
 
 
 def day() -> list[dict[str, Any]]:

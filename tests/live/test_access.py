@@ -15,11 +15,12 @@ from tests.live.test_router import at, chain, run, take
 from tidings.language.predicate import parse
 from tidings.live.access import ANYONE, ConfigurationError, Principal, read_principals
 from tidings.live.connect import connect
+from tidings.live.errors import DisconnectedError, RefusedError
 from tidings.live.gateway import Gateway
+from tidings.live.limits import Limits
 from tidings.live.router import Router
 from tidings.live.settings import Dial, Settings, read_network, read_settings
-from tidings.live.subscription import RefusedError
-from tidings.wire.errors import WireError
+from tidings.routing.protocol import MILLISECOND
 
 TOKENS = {"ops": "o" * 20, "news": "n" * 20, "peer": "p" * 20}
 PRINCIPALS = tuple(
@@ -57,18 +58,22 @@ def test_a_token_bounds_what_its_holder_publishes_and_receives() -> None:
             with pytest.raises(RefusedError, match="may not ask"):
                 await news.ask("status")
             assert await ops.ask("status")
-            assert not everything._events
+            assert not everything.waiting
 
     run(scenario())
 
 
+QUICK = Limits(denial=MILLISECOND)
+
+
 def test_without_a_token_nobody_gets_in() -> None:
     async def scenario() -> None:
-        async with Router(Settings("a", principals=PRINCIPALS)) as a:
+        async with Router(Settings("a", principals=PRINCIPALS), limits=QUICK) as a:
             for token in ("", "x" * 20, TOKENS["ops"][:-1]):
-                with pytest.raises(WireError, match="denied"):
+                with pytest.raises(DisconnectedError, match="denied"):
                     async with at(a, token=token):
                         pass
+            assert a.core.counts.denied == 3
 
     run(scenario())
 
@@ -79,9 +84,9 @@ def test_routers_join_with_a_token_for_routers() -> None:
             link = (Dial("127.0.0.1", a.port),)
             async with Router(Settings("b", links=link, link_token=TOKENS["ops"])):
                 await asyncio.sleep(0.3)
-                assert not a.links
+                assert not a.core.links
             async with Router(Settings("c", links=link, link_token=TOKENS["peer"])):
-                while "c" not in a.links:
+                while "c" not in a.core.links:
                     await asyncio.sleep(0.01)
 
     run(scenario())
@@ -199,6 +204,7 @@ def test_pages_show_health_status_and_metrics() -> None:
             assert json.loads(await asyncio.to_thread(get, "health")) == {
                 "node": "a",
                 "healthy": True,
+                "why": [],
             }
             status = json.loads(await asyncio.to_thread(get, "status"))
             assert status["counts"]["published"] == 2

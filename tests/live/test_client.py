@@ -9,14 +9,17 @@ import pytest
 
 from tests.live.networks import free_ports
 from tests.live.test_router import PATIENCE_S, at, chain, run, take, until
-from tidings.live import client as client_module
-from tidings.live import probes, session
-from tidings.live.access import MAX_EVENT_BYTES
+from tidings.live.client import Client
+from tidings.live.client_core import Address
 from tidings.live.connect import connect
+from tidings.live.errors import RefusedError
+from tidings.live.limits import LIMITS, Limits
 from tidings.live.router import Router
 from tidings.live.settings import Settings
-from tidings.live.subscription import RefusedError
+from tidings.routing.protocol import MILLISECOND
 from tidings.wire.messages import MAX_PREDICATE
+
+MAX_EVENT_BYTES = LIMITS.event_bytes
 
 
 @pytest.mark.parametrize(
@@ -59,16 +62,15 @@ def test_a_predicate_that_is_too_long_is_refused_and_the_session_goes_on() -> No
     run(scenario())
 
 
-def test_a_client_comes_back_after_a_router_that_accepts_and_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(client_module, "GREETING_S", 0.2)
-
+def test_a_client_comes_back_after_a_router_that_accepts_and_does_not_answer() -> None:
     async def scenario() -> None:
         (port,) = free_ports(1)
         router = Router(Settings("a", port=port))
         await router.start()
-        async with connect(f"tidings://127.0.0.1:{port}") as net:
+        limits = Limits(greeting=200 * MILLISECOND)
+        net = Client((Address("127.0.0.1", port),), limits=limits)
+        await net.start()
+        try:
             some = await net.subscribe("x = 1")
             await router.stop()
             accepted: list[asyncio.StreamWriter] = []
@@ -82,10 +84,13 @@ def test_a_client_comes_back_after_a_router_that_accepts_and_does_not_answer(
             await silent.wait_closed()
             again = Router(Settings("a", port=port))
             await again.start()
-            await until(lambda: some.interruptions == 1 and some._established.is_set())
-            await asyncio.wait_for(net.publish({"x": 1}), PATIENCE_S)
+            await until(lambda: some.interruptions == 1)
+            await some.established(PATIENCE_S)
+            await net.publish({"x": 1}, timeout_s=PATIENCE_S)
             assert await take(some, 1) == [{"x": 1}]
             await again.stop()
+        finally:
+            await net.close()
 
     run(scenario())
 
@@ -132,50 +137,51 @@ def test_who_unsubscribes_while_the_router_is_down_stays_unsubscribed() -> None:
             again = Router(Settings("a", port=port))
             await again.start()
             await asyncio.wait_for(leaving, PATIENCE_S)
-            await until(lambda: kept.interruptions == 1 and kept._established.is_set())
+            await until(lambda: kept.interruptions == 1)
+            await kept.established(PATIENCE_S)
             assert again.status()["subscriptions"] == 1
             await again.stop()
 
     run(scenario())
 
 
-def test_a_burst_for_a_client_with_very_many_matching_subscriptions_arrives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(session, "MAX_IDS", 400)  # so that a delivery is split
-
+def test_a_burst_for_a_client_with_very_many_matching_subscriptions_arrives() -> None:
     async def scenario() -> None:
-        async with chain(1) as (a,), at(a) as net, at(a) as other:
-            several = [await net.subscribe("x > 0", wait=False) for _ in range(1_500)]
+        limits = Limits(client_frame=4_000, delivery_ids=100, delivery_batch_bytes=2_000)
+        async with Router(Settings("a"), limits=limits) as a, at(a) as other:
+            net = Client((Address("127.0.0.1", a.port),), limits=limits)
+            await net.start()
+            several = [await net.subscribe("x > 0", wait=False) for _ in range(300)]
             await several[-1].established()
-            await other.publish_all({"x": 1} for _ in range(400))
-            found = await asyncio.gather(*(take(one, 400) for one in several))
-            assert {len(events) for events in found} == {400}
+            await other.publish_all({"x": 1} for _ in range(200))
+            found = await asyncio.gather(*(take(one, 200) for one in several))
+            assert {len(events) for events in found} == {200}
             assert net.reconnections == 0
+            await net.close()
 
     run(scenario())
 
 
-def test_dropping_keeps_the_bound_whatever_the_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MAX_QUEUED_BYTES", 100_000)
-
+def test_dropping_keeps_the_bound_whatever_the_sizes() -> None:
     async def scenario() -> None:
-        async with chain(1) as (a,), at(a, policy="drop", window=1) as slow, at(a) as net:
+        async with (
+            Router(Settings("a"), limits=Limits(queued_bytes=100_000)) as a,
+            at(a, policy="drop", window=1) as slow,
+            at(a) as net,
+        ):
             await slow.subscribe("x > 0")
             await net.publish_all({"x": 1} for _ in range(2_000))
             await net.publish_all({"x": 1, "data": "a" * 20_000} for _ in range(50))
-            (held,) = [one for one in a.sessions.values() if one.policy == "drop"]
+            (held,) = [one for one in a.core.sessions.values() if one.policy == "drop"]
             assert held.mailbox.size <= 100_000
             assert held.dropped > 1_900
 
     run(scenario())
 
 
-def test_a_router_bounds_the_queries_of_its_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "MAX_OPEN", 0)
-
+def test_a_router_bounds_the_queries_of_its_clients() -> None:
     async def scenario() -> None:
-        async with chain(1) as (a,), at(a) as net:
+        async with Router(Settings("a"), limits=Limits(queries=0)) as a, at(a) as net:
             with pytest.raises(RefusedError, match="too many open queries"):
                 await net.ask("status")
 

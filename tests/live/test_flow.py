@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from tests.effort import examples
 from tidings.live.flow import Gate, Outflow
-from tidings.live.link import Link
+from tidings.live.limits import Limits
+from tidings.live.link import Link, lane_of
 from tidings.live.pending import Pending
 from tidings.routing.packets import Packet, Publication
 from tidings.wire.errors import WireError
@@ -24,6 +25,7 @@ from tidings.wire.messages import decode, encode
 
 LIFE = 1
 EVENTS = 60  # of each source
+SMALL = Limits(lane=1, lane_most=3, link=4)
 
 
 class Stream:
@@ -70,8 +72,7 @@ class Ring:
             assert isinstance(packet, Publication)
             return self.forward(node, packet)
 
-        end = Link(str(other), arrived, lambda *_: None, lambda *_: None)
-        end.flow = Outflow(reserved=1, window=3, total=4)
+        end = Link(str(other), arrived, lambda *_: None, lambda *_: None, SMALL)
         end.reset(LIFE)
         return end
 
@@ -88,7 +89,7 @@ class Ring:
             return None
         end = self.ends[node, (node + 1) % self.size]
         end.send(publication, None, None)
-        return end.flow.gate(publication.source)
+        return end.flow.gate(lane_of(publication))
 
     def publish(self, node: int) -> None:
         """A publisher goes on until it has to wait."""
@@ -107,7 +108,7 @@ class Ring:
         moved = False
         for key in self.chance.sample(sorted(self.ends), len(self.ends)):
             end = self.ends[key]
-            stream: Any = end.connection
+            stream: Any = end.stream
             end._gather()
             back = self.ends[key[1], key[0]]
             for _ in range(self.chance.randint(0, len(stream.messages))):
@@ -156,44 +157,47 @@ def test_a_ring_stops_if_sources_wait_for_each_other(seed: int) -> None:
 sources = st.sampled_from(["a", "b", "c"])
 
 
-@given(st.lists(st.tuples(sources, st.booleans()), max_size=200))
-def test_every_source_has_what_is_reserved_and_none_more_than_its_window(
-    steps: list[tuple[str, bool]],
+@given(st.lists(st.tuples(sources, st.booleans(), st.integers(1, 40)), max_size=200))
+def test_every_lane_has_room_of_its_own_and_none_more_than_the_most(
+    steps: list[tuple[str, bool, int]],
 ) -> None:
-    flow = Outflow(reserved=2, window=5, total=7)
-    sent = dict.fromkeys("abc", 0)
-    worked = dict.fromkeys("abc", 0)
-    for source, is_event in steps:
+    limits = Limits(lane=2, lane_bytes=50, lane_most=5, lane_most_bytes=100, link=7, link_bytes=150)
+    flow = Outflow(limits)
+    lanes: dict[str, list[tuple[int, int]]] = {name: [] for name in "abc"}
+    for number, (source, is_event, size) in enumerate(steps):
+        lane, opened = (source, 0), lanes[source]
         if not is_event:
-            worked[source] = min(worked[source] + 1, sent[source])
-            flow.worked(source, worked[source])
-        elif flow.gate(source) is None:
-            flow.sent(source)
-            sent[source] += 1
-        for name in "abc":
-            unprocessed = sent[name] - worked[name]
-            assert flow.unprocessed(name) == unprocessed <= 5
-            if unprocessed <= 1:
-                assert flow.gate(name) is None
-        assert flow.open == sum(sent.values()) - sum(worked.values()) <= 7 + 2 * 3
+            if opened:
+                flow.worked(lane, opened.pop(0)[0])
+        elif flow.gate(lane) is None:
+            flow.sent(lane, number, size)
+            opened.append((number, size))
+        for name, unprocessed in lanes.items():
+            count, held = len(unprocessed), sum(size for _, size in unprocessed)
+            assert flow.unprocessed((name, 0)) == count <= 5
+            assert held < 100 + 40
+            if not count:
+                assert flow.gate((name, 0)) is None
+        assert flow.open == sum(map(len, lanes.values())) <= 7 + 2 * 3
+        assert flow.open_bytes == sum(size for opened in lanes.values() for _, size in opened)
+        assert flow.open_bytes <= 150 + 3 * (50 + 40)
 
 
 def test_what_was_never_sent_cannot_be_processed() -> None:
     flow = Outflow()
-    flow.sent("a")
-    with pytest.raises(WireError, match="2 events of a processed, fewer sent"):
-        flow.worked("a", 2)
-    with pytest.raises(WireError, match="1 events of b processed"):
-        flow.worked("b", 1)
+    flow.sent(("a", 0), 1, 10)
+    for lane, number in ((("a", 0), 2), (("b", 0), 1)):
+        with pytest.raises(WireError, match="processed that were not sent"):
+            flow.worked(lane, number)
 
 
 def test_a_link_that_begins_anew_lets_everyone_go_on() -> None:
-    flow = Outflow(reserved=1, window=1, total=1)
-    flow.sent("a")
-    gate = flow.gate("a")
+    flow = Outflow(Limits(lane=1, lane_most=1, link=1))
+    flow.sent(("a", 0), 1, 10)
+    gate = flow.gate(("a", 0))
     assert gate is not None
     went_on: list[int] = []
     gate.wait(lambda: went_on.append(1))
     flow.reset()
     assert went_on == [1]
-    assert flow.gate("a") is None
+    assert flow.gate(("a", 0)) is None

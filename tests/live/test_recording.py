@@ -33,7 +33,7 @@ def test_a_recorded_run_replayed_through_the_pure_protocol_acts_the_same(tmp_pat
                         await ada.publish_all({"n": n, "m": n % 60} for n in range(1_000))
                         assert len(await take(one, 500)) == 500
                         assert len(await take(two, 750)) == 750
-                        connection = a.links["b"].connection
+                        connection = a.core.links["b"].stream
                         assert connection is not None
                         connection.abort()
                         await one.replace("n < 3")
@@ -73,7 +73,9 @@ async def pair(scheme: str) -> AsyncIterator[tuple[Router, Router]]:
     async with Router(Settings("a", scheme=scheme)) as a:
         link = (Dial("127.0.0.1", a.port),)
         async with Router(Settings("b", scheme=scheme, links=link)) as b:
-            await until(lambda: "b" in a.links and a.links["b"].up and b.links["a"].up)
+            await until(
+                lambda: "b" in a.core.links and a.core.links["b"].up and b.core.links["a"].up
+            )
             if scheme == "content":
                 await until(lambda: bool(a.status()["reaches"] and b.status()["reaches"]))
             yield a, b
@@ -83,15 +85,15 @@ async def crossing(scheme: str, events: int, useful: int) -> int:
     """The bytes from a to b when `useful` of the events match behind b."""
     async with pair(scheme) as (a, b), at(a) as ada, at(b) as ben:
         subscription = await ben.subscribe("region = 'eu'")
-        before = a.links["b"].bytes_out
+        before = a.core.links["b"].bytes_out
         step = events // useful
         await ada.publish_all(
             {"kind": "order", "region": "us" if n % step else "eu", "text": "x" * 150}
             for n in range(events)
         )
         assert len(await take(subscription, useful)) == useful
-        await until(lambda: a.links["b"].status()["unacknowledged"] == 0)
-        return a.links["b"].bytes_out - before
+        await until(lambda: a.core.links["b"].status()["unacknowledged"] == 0)
+        return a.core.links["b"].bytes_out - before
 
 
 def test_only_events_that_match_behind_a_link_cross_it() -> None:

@@ -9,7 +9,7 @@ from msgspec import Raw
 from tidings.live.store import Memory, MemoryMailbox
 from tidings.wire.messages import Delivery
 
-DELIVERY = Delivery([1], "a", 1, 1, Raw(b""))
+DELIVERY = Delivery([1], "a", 1, 1, 0, Raw(b""))
 
 steps = st.lists(
     st.one_of(

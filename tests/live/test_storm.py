@@ -23,7 +23,8 @@ from tests.effort import SOAK
 from tests.live.networks import PATIENCE_S, RouterNetwork, environment_note
 from tidings.live.client import Client
 from tidings.live.edge import Growing
-from tidings.live.subscription import Subscription, UnknownOutcomeError
+from tidings.live.errors import UnknownOutcomeError
+from tidings.live.subscription import Subscription
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 0), (0, 3), (2, 5)]
 CLIENTS = 3  # on each router
@@ -203,8 +204,7 @@ class Storm:
 
 def is_connected(net: Client) -> bool:
     """Whether a client has a connection, and the greeting is over."""
-    connection = net._connection
-    return connection is not None and connection.open and connection.conversation == "to client"
+    return net._core.is_open
 
 
 @pytest.fixture

@@ -318,7 +318,10 @@ class Client:
             )
         except (OSError, TimeoutError) as error:
             with self._clock:
-                core.unconnected(error)
+                if isinstance(error, ssl.SSLCertVerificationError) and not core.node:
+                    core.close(DisconnectedError("denied", str(error)))
+                else:
+                    core.unconnected(error)
 
     def _changed(self, change: Change) -> None:
         if self._open is not None and not self._open.done():

@@ -136,6 +136,7 @@ class ClientCore:
         self._noticed = 0  # notices of this session
         self._noticed_said = 0
         self._published = 0
+        self._base = 0  # publications before this session
         self._kept: deque[Sent] = deque()  # until the router has received them
         self._kept_bytes = 0
         self._unsent = 0
@@ -225,7 +226,8 @@ class ClientCore:
         self._opened_at = self.timers.now
         if message.resumed:
             # Those that the router has are settled by `Published`, after the notices before it.
-            known = [sent for sent in self._kept if sent.number <= message.published]
+            newest = self._base + message.published
+            known = [sent for sent in self._kept if sent.number <= newest]
             self._unsent = len(self._kept) - len(known)
             self._flight_bytes = sum(len(sent.data) for sent in known)
             self._take_said = 0
@@ -257,21 +259,15 @@ class ClientCore:
         unknown = UnknownOutcomeError("the router lost the session before it acknowledged this")
         for _ in range(len(self._kept) - self._unsent):
             self._kept_bytes -= len(self._kept.popleft().data)
-        waiting = {sent.number: self._outcomes.pop(sent.number, None) for sent in self._kept}
-        in_flight, self._outcomes = self._outcomes, {}
+        # A new session counts from 1: that is the first publication which was not sent.
+        self._base = self._kept[0].number - 1 if self._kept else self._published
+        in_flight = {n: settled for n, settled in self._outcomes.items() if n <= self._base}
+        for number in in_flight:
+            del self._outcomes[number]
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
         self._unacknowledged.clear()
-        # A new session counts from 1, so unsent publications get new numbers.
-        kept, self._kept = self._kept, deque()
-        self._published = self._flight_bytes = 0
-        for sent in kept:
-            self._published += 1
-            self._kept.append(Sent(self._published, sent.level, sent.data))
-            settled = waiting[sent.number]
-            if settled is not None:
-                self._outcomes[self._published] = settled
-        self._unsent = len(self._kept)
+        self._flight_bytes = 0
         self._subscribe_again(unknown)
         for settled in in_flight.values():
             settled(unknown)
@@ -382,7 +378,8 @@ class ClientCore:
     def publish(self, event: Mapping[str, Any], level: str, settled: Settled) -> int:
         """Publish an event; call `settled` when it has got as far as `level`, or why it has not.
 
-        Returns the publication's number in this session. An event that cannot be sent raises here.
+        Returns the publication's number, which replies carry. An event that cannot be sent raises
+        here.
         """
         if self.failure is not None:
             raise self.failure
@@ -418,7 +415,7 @@ class ClientCore:
                 events.append(msgspec.Raw(data))
                 self._unsent -= 1
                 self._flight_bytes += len(data)
-            stream.send(m.Publish(first, level, events))
+            stream.send(m.Publish(first - self._base, level, events))
 
     def _has_credit(self) -> bool:
         """Whether another publication may be sent; one may in any case."""
@@ -580,14 +577,15 @@ class ClientCore:
                 self._delivery(number, delivery)
             stream.schedule()
         elif kind is m.Published:
-            self._received_up_to(message.number)
+            self._received_up_to(self._base + message.number)
         elif kind is m.Reached:
             for number in message.numbers:
-                self._settle(number, None)
+                self._settle(self._base + number, None)
             for number in message.lost:
-                self._settle(number, UnknownOutcomeError("not every subscriber confirmed it"))
+                lost = UnknownOutcomeError("not every subscriber confirmed it")
+                self._settle(self._base + number, lost)
         elif kind is m.Refused:
-            self._settle(message.number, RefusedError(message.reason))
+            self._settle(self._base + message.number, RefusedError(message.reason))
         elif kind is m.Done or kind is m.Answer:
             self._answered(message)
         elif kind is m.Established:
@@ -601,7 +599,7 @@ class ClientCore:
             self.dropped = message.count
         elif kind is m.Reply:
             if self.on_reply is not None:
-                self.on_reply(message.number, message.reply)
+                self.on_reply(self._base + message.number, message.reply)
         elif kind is m.Failed:
             raise _error_of(message)
         elif kind is not m.Ping:

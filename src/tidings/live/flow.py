@@ -99,7 +99,7 @@ class Outflow:
     def worked(self, lane: Lane, number: int) -> None:
         """The next router has processed the events of a lane up to the packet of this number."""
         found = self._lanes.get(lane)
-        if found is None:
+        if found is None or (found.events and number > found.events[-1][0]):
             raise WireError("out-of-turn", f"events of {lane[0]} processed that were not sent")
         self._take(lane, found, number)
         self._open_gates()

@@ -51,6 +51,11 @@ class Subscription:
         """How often the session was lost, and events may have been missed."""
         return self._inbox.interruptions
 
+    @property
+    def waiting(self) -> int:
+        """How many events have arrived and are not taken."""
+        return len(self._inbox)
+
     async def established(self, timeout_s: float | None = None) -> int:
         """Wait until every router in reach knows the subscription; return its epoch."""
         await self._client.within(timeout_s, self._until_established())
