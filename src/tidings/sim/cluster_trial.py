@@ -12,11 +12,10 @@ established. All the while, what routers and clients keep stays within their bou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidings.language.predicate import parse
 from tidings.live.access import Principal
@@ -51,7 +50,7 @@ STEP: Final = 50 * MILLISECOND  # between two looks at the bounds
 CONVERGED: Final = 4 * SECOND  # after the last fault the network counts as stable
 PATIENCE: Final = 15 * SECOND  # without any progress, until what is missing counts as stuck
 MOST_STEPS: Final = 3_000_000
-SLACK: Final = 2_000  # bytes of heads and names that bounds do not count
+LARGEST: Final = 2_500  # bytes of an event that a program publishes, with its head and ids
 GRACE_S: Final = 0.8
 LINGER_S: Final = 4.0
 
@@ -104,7 +103,8 @@ def draw_limits(chance: Random) -> Limits:
     lane, lane_bytes = one(1, 2, 4), one(300, 2_000)
     return replace(
         times,
-        client_frame=32_768,
+        client_frame=one(8_192, 32_768),
+        ungreeted=one(4, 1_000),
         router_frame=1_048_576,
         high_water=one(200, 2_000, 100_000),
         event_bytes=one(1_500, 100_000),
@@ -199,7 +199,7 @@ class ClusterTrial:
         rare = self.chance.random()
         self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.3), *("hostile",) * (rare < 0.1))
         self._number = 0
-        self._over: set[str] = set()  # bounds that were passed
+        self._over: set[tuple[str, str]] = set()  # bounds that were passed
         self._build()
 
     # What there is
@@ -360,8 +360,25 @@ class ClusterTrial:
         for program in self.programs:
             for trouble in program.troubles():
                 self.judge.violated(now, f"stuck: {trouble}")
+        if any(self._strangers(router) for router in self.cluster.routers.values()):
+            self.go(CONVERGED)  # they may have been made a moment ago
+        for address, router in self.cluster.routers.items():
+            self._look_for_ghosts(address, router)
         self.weather.forget_causes()
         self.judge.stable = True
+
+    def _look_for_ghosts(self, address: str, router: RouterMachine) -> None:
+        """A router must hold what its programs want, and know nobody but its neighbours."""
+        wanted = sum(p.present for p in self.programs if p.router == address and not p.failed)
+        held = sum(len(session.subscriptions) for session in router.core.sessions.values())
+        if held != wanted:
+            what = f"{address} holds {held} subscriptions, its programs have {wanted}"
+            self.judge.violated(self.agenda.now, f"ghost: {what}")
+        for name in self._strangers(router):
+            self.judge.violated(self.agenda.now, f"ghost: {address} keeps a link to {name}")
+
+    def _strangers(self, router: RouterMachine) -> list[str]:
+        return sorted(set(router.core.links) - {one.node for one in self.settings.values()})
 
     def _is_at_rest(self) -> bool:
         return self.judge.at_rest() and not any(p.troubles() for p in self.programs)
@@ -378,25 +395,27 @@ class ClusterTrial:
 
     def _measure(self, address: str, router: RouterMachine) -> None:
         limits, core = self.drawn.limits, router.core
-        senders = len(self.cluster.routers) + len(core.sessions)
-        event = limits.event_bytes if limits.event_bytes < 2_000 else 2_000
-        found: dict[str, tuple[int, int]] = {}
+        lanes = len(self.settings)
+        event = min(limits.event_bytes, LARGEST)
+        # Every lane and every publisher may add one event before it is told to wait.
+        late = (2 * lanes + len(core.sessions) + 1) * event
+        found: dict[str, tuple[int, int]] = {"queries": (len(core.probes), limits.queries)}
         for session in core.sessions.values():
-            over = (senders + 1) * event
+            over = late
             if session.policy == "drop":  # what is sent and not taken is not dropped
-                over += limits.open_bytes + event
+                over = limits.open_bytes + 2 * event
             name = f"session {session.number}"
             found[f"{name} deliveries"] = session.mailbox.size, limits.queued_bytes + over
             found[f"{name} notices"] = session.notice_bytes, limits.notice_bytes
         for link in core.links.values():
-            kept: Any = link.status()["kept_bytes"]
+            kept: int = link.status()["kept_bytes"]
             found[f"link to {link.neighbour} kept"] = kept, limits.kept_bytes
+            lanes_bytes = 2 * lanes * max(limits.lane_bytes, 1) + late
+            bound = limits.link_bytes + lanes_bytes
+            found[f"link to {link.neighbour} events"] = link.flow.open_bytes, bound
         for what, (size, bound) in found.items():
-            if size > bound + SLACK and (address, what) not in self._over:
+            if size > bound and (address, what) not in self._over:
                 self._over.add((address, what))
                 self.judge.violated(
                     self.agenda.now, f"over its bound: {what} at {address}: {size} of {bound}"
                 )
-
-
-Strike = Callable[[], None]

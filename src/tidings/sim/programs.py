@@ -102,6 +102,11 @@ class Program:
         """The time."""
         return self.machine.cluster.agenda.now
 
+    @property
+    def present(self) -> int:
+        """How many subscriptions it has."""
+        return sum(not held.over for held in self.held.values())
+
     def start(self) -> None:
         """Connect, and subscribe."""
         self.machine.do(self.core.start)
@@ -375,9 +380,11 @@ class Program:
             found.append(f"{self.requests} requests of {self.name} have no answer")
         if self._waits:
             found.append(f"{self.name} waits for room")
-        for held in self.held.values():
-            if not held.over and not held.known_established:
-                found.append(f"{self.judge.name(held.id)} is not established: {held.want!s:.80}")
+        found += [
+            f"{self.judge.name(held.id)} is not established: {held.want!s:.80}"
+            for held in self.held.values()
+            if not held.over and not held.known_established
+        ]
         return found
 
 

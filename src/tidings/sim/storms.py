@@ -17,7 +17,7 @@ from tidings.live.settings import Dial
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster import PORT
 from tidings.wire.frames import frame
-from tidings.wire.messages import Join, Open, encode
+from tidings.wire.messages import VERSION, Join, Open, encode
 
 if TYPE_CHECKING:
     from tidings.sim.cluster_trial import ClusterTrial
@@ -180,8 +180,9 @@ def stranger(weather: Weather) -> Undo | None:
     chance = weather.chance
     greetings = [
         Open(1, "", "", 0, 0, 0, "block", 4),  # another version
-        Open(3, "a guess", "a guess", 5, 5, 5, "block", 4),
+        Open(VERSION, "a guess", "a guess", 5, 5, 5, "block", 4),
         Join(1, "x", 7, "", 1, 0, 0),
+        Join(VERSION, "x", 7, "a guess", 1, 0, 0),
         Join(9, "y", 7, "", 1, 0, 0),
     ]
     says = chance.choice(
@@ -195,6 +196,19 @@ def stranger(weather: Weather) -> Undo | None:
     )
     name = f"stranger{weather.counts['stranger']}"
     weather.trial.cluster.intrude(name, address, says, chance.random() < 0.7)
+    return nothing
+
+
+def crowd(weather: Weather) -> Undo | None:
+    """Many connect and say nothing, while a client's connection breaks."""
+    program = weather.some_program()
+    if program is None:
+        return None
+    cluster = weather.trial.cluster
+    for number in range(12):
+        name = f"crowd{weather.counts['crowd']}.{number}"
+        cluster.intrude(name, program.router, b"", weather.chance.random() < 0.5)
+    cluster.cut(program.name, program.router, lose=True)
     return nothing
 
 
@@ -225,12 +239,8 @@ def add_router(weather: Weather) -> Undo | None:
     if near is None or len(trial.settings) > 8:
         return None
     name = f"new{len(trial.settings)}"
-    dials = [Dial(near, PORT, 1)]
-    other = weather.some_router()
-    if other is not None and other != near and weather.chance.random() < 0.5:
-        dials.append(Dial(other, PORT, 1))
     base = next(iter(trial.settings.values()))
-    trial.settings[name] = replace(base, node=name, links=tuple(dials))
+    trial.settings[name] = replace(base, node=name, links=(Dial(near, PORT, 1),))
     trial.start_router(name)
     return nothing
 
@@ -388,7 +398,7 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "pause client": pause_client,
     "clock back": clock_back,
     "stranger": stranger,
-    "add link": add_link,
+    "crowd": crowd,
     "add router": add_router,
 }
 HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
@@ -402,4 +412,5 @@ HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "clock ahead": clock_ahead,
     "twin": twin,
     "remove link": remove_link,
+    "add link": add_link,  # events that are under way may be lost while routes change
 }
