@@ -33,6 +33,7 @@ class Neighbour:
         self.delay = delay  # until the next attempt (backoff)
         self.stream: Stream | None = None
         self.joined = False  # whether the connection is past its greeting
+        self.began = 0  # what this end has said in it: the name of its numbers
         self.timer: Timer | None = None
 
 
@@ -92,10 +93,12 @@ class Dialler:
         self._time(one, router.limits.greeting, partial(self._too_late, one, stream))
         link = router.links.get(one.name)
         token = router.settings.link_token
-        if link is None:
-            stream.send(m.Join(m.VERSION, router.node, router.life, token, dial.cost, 0, 0))
+        if link is None or not link.known:
+            one.began = router.beginning()
+            stream.send(router.greeting(token, dial.cost, one.began, 0, 0))
         else:
-            stream.send(link.greeting(m.VERSION, router.node, router.life, token, dial.cost))
+            one.began = link.began
+            stream.send(router.greeting(token, dial.cost, one.began, link.known, link.heard))
         return stream
 
     def failed(self, dial: Dial, why: str) -> None:
@@ -129,11 +132,17 @@ class Dialler:
             one.name = message.node
             stream.close()
             return
+        again = link.holds(message) and link.began == one.began
+        if (
+            message.known and not again
+        ):  # the other end goes on; this one has changed since it dialled
+            stream.close()
+            return
         one.name, one.joined = message.node, True
         if one.timer is not None:
             one.timer.cancel()
         link.cost = max(link.cost, one.dial.cost)
-        router.join(stream, link, message, dialled=True)
+        router.join(stream, link, message, one.began, again, dialled=True)
         stream.on_end = partial(self._link_ended, one, stream.on_end)
 
     def _is_second(self, link: Link, join: m.Join) -> bool:

@@ -129,7 +129,7 @@ def draw_limits(chance: Random) -> Limits:
         packet_batch=one(1, 3, 512),
         packet_batch_bytes=one(300, 10_000),
         queries=one(1, 4, 1_000),
-        findings_bytes=one(2_000, 20_000),
+        findings_bytes=one(1_000, 4_000),
         publish_batch=one(1, 3, 512),
         publish_batch_bytes=one(300, 10_000),
         window=one(4, 30, 1_000),
