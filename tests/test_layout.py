@@ -42,9 +42,9 @@ HEAVY = {
     "uvicorn": {"live", "console"},
     "uvloop": {"live"},
 }
-# Time and chance are parameters in every room before this one.
-FIRST_ROOM_WITH_A_CLOCK = "live"
-# In that room only these files know sockets, clocks and chance (and the journal dates its lines).
+# Time and chance are parameters in every room but these.
+WITH_A_CLOCK = {"live", "spark", "lab", "console", "cli"}
+# Of the live room only these files know sockets, clocks and chance (the journal dates its lines).
 SHELL = {"client", "connect", "gateway", "journal", "router", "serving", "sockets", "subscription"}
 CLOCKS = {"asyncio", "secrets", "socket", "time"}
 CLOCK_CALLS = {"date.today", "datetime.now", "datetime.today", "datetime.utcnow"}
@@ -191,9 +191,8 @@ def heavy_packages_stay_in_their_rooms(module: Module) -> Iterator[Breach]:
 
 
 def time_and_chance_are_parameters(module: Module) -> Iterator[Breach]:
-    is_pure = module.room in ROOMS[: ROOMS.index(FIRST_ROOM_WITH_A_CLOCK)]
-    is_inside = module.room == FIRST_ROOM_WITH_A_CLOCK and module.path.stem not in SHELL
-    if not is_pure and not is_inside:
+    is_shell = module.room != "live" or module.path.stem in SHELL
+    if module.room is None or (module.room in WITH_A_CLOCK and is_shell):
         return
     for line, name in imports(module):
         package, _, rest = name.partition(".")

@@ -21,7 +21,7 @@ from tidings.wire.errors import CODES
 from tidings.wire.frames import Frames, frame
 
 GREETING = frame(m.encode(m.Open(m.VERSION, "", "", 0, 0, 0, "block", 10)))
-JOINING = frame(m.encode(m.Join(m.VERSION, "z", 5, "", 1, 0, 0)))
+JOINING = frame(m.encode(m.Join(m.VERSION, "z", 5, "", 1, 3, 0, 0)))
 
 texts = st.text(max_size=12)
 numbers = st.integers(0, 2**63 - 1) | st.integers(0, 3)

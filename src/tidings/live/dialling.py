@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tidings.live.journal import journal
+from tidings.live.link import Link
 from tidings.live.settings import Dial
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer
@@ -32,6 +33,7 @@ class Neighbour:
         self.delay = delay  # until the next attempt (backoff)
         self.stream: Stream | None = None
         self.joined = False  # whether the connection is past its greeting
+        self.began = 0  # what this end has said in it: the name of its numbers
         self.timer: Timer | None = None
 
 
@@ -91,10 +93,12 @@ class Dialler:
         self._time(one, router.limits.greeting, partial(self._too_late, one, stream))
         link = router.links.get(one.name)
         token = router.settings.link_token
-        if link is None:
-            stream.send(m.Join(m.VERSION, router.node, router.life, token, dial.cost, 0, 0))
+        if link is None or not link.known:
+            one.began = router.beginning()
+            stream.send(router.greeting(token, dial.cost, one.began, 0, 0))
         else:
-            stream.send(link.greeting(m.VERSION, router.node, router.life, token, dial.cost))
+            one.began = link.began
+            stream.send(router.greeting(token, dial.cost, one.began, link.known, link.heard))
         return stream
 
     def failed(self, dial: Dial, why: str) -> None:
@@ -124,16 +128,28 @@ class Dialler:
             raise WireError("version", f"{message.version}, here it is {m.VERSION}")
         link = router.link_to(message.node)
         one.delay = router.limits.redial[0]
-        if one.name != message.node and link.life:
+        if (one.name != message.node and link.life) or self._is_second(link, message):
             one.name = message.node
+            stream.close()
+            return
+        again = link.holds(message) and link.began == one.began
+        if (
+            message.known and not again
+        ):  # the other end goes on; this one has changed since it dialled
             stream.close()
             return
         one.name, one.joined = message.node, True
         if one.timer is not None:
             one.timer.cancel()
         link.cost = max(link.cost, one.dial.cost)
-        router.join(stream, link, message, dialled=True)
+        router.join(stream, link, message, one.began, again, dialled=True)
         stream.on_end = partial(self._link_ended, one, stream.on_end)
+
+    def _is_second(self, link: Link, join: m.Join) -> bool:
+        """Whether the neighbour has dialled, too, and its name is the lesser: then its connection
+        is kept. `Doorway` decides alike at the other end, or both would replace it for ever."""
+        alive = link.stream is not None and link.stream.open and not link.dialled
+        return alive and join.node < self._router.node and join.life == link.life
 
     def _link_ended(self, one: Neighbour, tell: Any, stream: Stream, why: Exception | None) -> None:
         tell(stream, why)

@@ -118,8 +118,11 @@ class Doorway:
         router = self._router
         link = router.link_to(join.node)
         self._refuse_second(link, join)
-        stream.send(link.greeting(m.VERSION, router.node, router.life, "", link.cost))
-        router.join(stream, link, join, dialled=False)
+        again = link.holds(join)
+        began = link.began if again else router.beginning()
+        known, heard = (link.known, link.heard) if again else (0, 0)
+        stream.send(router.greeting("", link.cost, began, known, heard))
+        router.join(stream, link, join, began, again, dialled=False)
 
     def _refuse_second(self, link: Link, join: m.Join) -> None:
         """If two routers dial each other at once, keep the connection that the lesser name made."""

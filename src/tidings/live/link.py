@@ -78,7 +78,8 @@ class Link:
         limits: Limits = LIMITS,
     ) -> None:
         self.neighbour = neighbour
-        self.life = 0  # the neighbour's life whose numbers this link holds; 0: none
+        self.life = 0  # the neighbour's life (incarnation); 0: not known
+        self.began = self.known = 0  # name the numbers of this end and of the other; 0: none
         self.cost = 1
         self.up = False  # whether the protocol counts it as a link
         self.leaving = False  # whether the neighbour has said that it stops
@@ -95,15 +96,21 @@ class Link:
         self._on_found = on_found
         self._until_taken: deque[tuple[int, Pending]] = deque()  # number, who waits for `Taken`
         self._until_confirmed: dict[int, Pending] = {}
+        self._resets = 0
         self.reset(0)
 
     # Begin, attach, detach
 
-    def reset(self, life: int) -> None:
-        """Start again with this life of the neighbour, and discard everything that was kept."""
+    def reset(self, life: int, began: int = 0, known: int = 0) -> None:
+        """Begin anew with this life of the neighbour, and discard everything that was kept.
+
+        `began` and `known` name the numbers of this end and of the other. Lives cannot: one end may
+        begin anew while the other, of the same life, still holds the former numbers.
+        """
         followed = [pending for _, pending in self._until_taken]
         followed += self._until_confirmed.values()
-        self.life = life
+        self.life, self.began, self.known = life, began, known
+        self._resets += 1
         self._number = 0
         self._kept: deque[Sent] = deque()
         self._kept_bytes = 0
@@ -122,13 +129,9 @@ class Link:
         for pending in followed:
             pending.end(False)
 
-    def greeting(self, version: int, node: str, life: int, token: str, cost: int) -> Join:
-        """The first message to the neighbour."""
-        return Join(version, node, life, token, cost, self.life, self._heard)
-
-    def resumes(self, join: Join, life: int) -> bool:
-        """Whether each end holds the numbers of the other's present life."""
-        return self.life != 0 and self.life == join.life and join.known == life
+    def holds(self, join: Join) -> bool:
+        """Whether both ends hold the numbers of each other, so that they can go on."""
+        return self.known != 0 and (self.began, self.known) == (join.known, join.began)
 
     def attach(self, stream: Stream, heard: int, again: bool) -> None:
         """Use this stream; with `again`, go on after the number that the other end received."""
@@ -178,9 +181,9 @@ class Link:
         if self.stream is not None:
             self.stream.schedule()
 
-    def confirm(self, number: int, well: bool, life: int) -> None:
+    def confirm(self, number: int, well: bool, resets: int) -> None:
         """Report whether the event with this number has been delivered to everyone downstream."""
-        if life == self.life:
+        if resets == self._resets:
             self._confirmations[0 if well else 1].append(number)
             if self.stream is not None:
                 self.stream.schedule()
@@ -236,9 +239,9 @@ class Link:
             if message.waiting is not None:
                 waiting = {(source, tree): first for source, tree, first in message.waiting}
                 self.flow.resumed(message.number, waiting)
-            life = self.life
+            resets = self._resets
             for source, tree, number in message.worked:
-                if life == self.life:  # or those who went on have reset the link
+                if resets == self._resets:  # or those who went on have reset the link
                     self.flow.worked((source, tree), number)
         elif kind is Confirmed:
             for numbers, well in ((message.numbers, True), (message.lost, False)):
@@ -277,26 +280,26 @@ class Link:
 
     def _process(self, number: int, event: Publication | Switch, confirm: bool) -> None:
         """Let the router have an event; if it finds no room, the next of its lane wait."""
-        life, lane = self.life, lane_of(event)
+        resets, lane = self._resets, lane_of(event)
         pending = self._follow(number) if confirm else None
         gate = self._on_packet(self, event, pending)
         if pending is not None:
             pending.end()
-        if life != self.life:
+        if resets != self._resets:
             return  # the link was reset meanwhile
         self._unsaid[lane] = number
         if gate is not None:
             self._inbox[lane] = deque()
-            gate.wait(partial(self._go_on, lane, life))
+            gate.wait(partial(self._go_on, lane, resets))
 
-    def _go_on(self, lane: Lane, life: int) -> None:
+    def _go_on(self, lane: Lane, resets: int) -> None:
         """There is room for a lane again: process its events, until one finds none."""
-        if life != self.life:
+        if resets != self._resets:
             return
         waiting = self._inbox.pop(lane)
         while waiting:
             self._process(*waiting.popleft())
-            if life != self.life:
+            if resets != self._resets:
                 return
             if lane in self._inbox:
                 self._inbox[lane] = waiting
@@ -317,8 +320,8 @@ class Link:
                 self.stream.schedule()
 
     def _follow(self, number: int) -> Pending:
-        life = self.life
-        return Pending(lambda well: self.confirm(number, well, life))
+        resets = self._resets
+        return Pending(lambda well: self.confirm(number, well, resets))
 
     def _taken(self, number: int) -> None:
         """The other end has acknowledged packets up to a number."""
@@ -333,6 +336,11 @@ class Link:
             waiting.popleft()[1].end()
 
     # Figures for people
+
+    @property
+    def heard(self) -> int:
+        """The newest number received."""
+        return self._heard
 
     @property
     def bytes_in(self) -> int:

@@ -45,6 +45,9 @@ class Probes:
         self._router = router
         self._open: dict[str, Query] = {}
 
+    def __len__(self) -> int:
+        return len(self._open)
+
     def begin(self, session: Session, ask: m.Ask) -> None:
         """A client asks."""
         if len(self._open) >= self._router.limits.queries:

@@ -515,8 +515,21 @@ class RouterCore:
             self.links[neighbour] = found
         return found
 
-    def join(self, stream: Stream, link: Link, join: m.Join, dialled: bool) -> None:
-        """Use a new connection to a neighbour, after both ends have said what they hold."""
+    def beginning(self) -> int:
+        """A new name for the numbers of a link."""
+        return self.entropy(52) + 1
+
+    def greeting(self, token: str, cost: int, began: int, known: int, heard: int) -> m.Join:
+        """The first message to a neighbour."""
+        return m.Join(m.VERSION, self.node, self.life, token, cost, began, known, heard)
+
+    def join(
+        self, stream: Stream, link: Link, join: m.Join, began: int, again: bool, dialled: bool
+    ) -> None:
+        """Use a new connection to a neighbour, after both ends have said what they hold.
+
+        They go on where they were if they do `again`, or begin anew with the numbers `began`.
+        """
         former = link.stream
         if former is not None:
             link.detach()
@@ -528,10 +541,9 @@ class RouterCore:
         stream.on_message = link.take
         stream.on_end = partial(self._neighbour_gone, link)
         link.dialled = dialled
-        again = link.resumes(join, self.life)
         if not again:
             self._link_lost(link)
-            link.reset(join.life)
+            link.reset(join.life, began, join.began)
         link.cost = max(link.cost, join.cost)
         link.attach(stream, join.heard, again)
         if not link.up:

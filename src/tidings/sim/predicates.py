@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Any, Final
 
@@ -209,6 +210,8 @@ class Condition:
         else:
             assert not isinstance(operand, tuple)
             found = _near_number(chance, self.operator, operand)
+            if type(found) is int and not -(2**63) <= found < 2**63:
+                found = operand
         if self.ignore_case and isinstance(found, str):
             found = "".join(_other_case(c) if chance.random() < 0.5 else c for c in found)
         if self.type == "int" and isinstance(found, float) and abs(found) < 2**62:
@@ -293,6 +296,33 @@ def _scalars(value: Any) -> Iterator[Scalar]:
             yield from _scalars(item)
     elif value is not None and not isinstance(value, dict):
         yield value
+
+
+def attributes(event: Any, prefix: str = "") -> dict[str, list[Scalar]]:
+    """All attributes of an event that are present, with their values."""
+    found: dict[str, list[Scalar]] = {}
+    for record in event if isinstance(event, list) else [event]:
+        if isinstance(record, list):
+            inner = attributes(record, prefix)
+            for name, some in inner.items():
+                found.setdefault(name, []).extend(some)
+        elif isinstance(record, dict):
+            for key, value in record.items():
+                own = list(_scalars(value))
+                if own:
+                    found.setdefault(prefix + key, []).extend(own)
+                for name, some in attributes(value, f"{prefix}{key}.").items():
+                    found.setdefault(name, []).extend(some)
+    return found
+
+
+def permits(predicate: Predicate, event: Event) -> bool:
+    """Whether an event matches whichever one value of each attribute is kept."""
+    present = attributes(event)
+    if not predicate.holds(event):
+        return False
+    choices = product(*present.values())
+    return all(predicate.holds(dict(zip(present, one, strict=True))) for one in choices)
 
 
 def draw_event(chance: Random, aims: Sequence[Predicate], huge: bool = False) -> Event:
@@ -386,7 +416,7 @@ def _draw(chance: Random, depth: int) -> Predicate:
 
 
 def _draw_long(chance: Random) -> Predicate:
-    count = chance.choice((20, 60, 200))
+    count = chance.choice((10, 20, 60))
     name = draw_name(chance)
     if chance.random() < 0.5:
         operands: tuple[Scalar, ...] = tuple(range(0, 3 * count, 3))
@@ -401,7 +431,7 @@ def _draw_long(chance: Random) -> Predicate:
 
 
 def _draw_hostile(chance: Random) -> Predicate:
-    count = chance.randint(4, 12)
+    count = chance.randint(3, 8)
     shape = chance.randrange(4)
     if shape == 0:  # two to the power of `count` filters
         return Together(
@@ -425,10 +455,10 @@ def _draw_hostile(chance: Random) -> Predicate:
                     "and",
                     (
                         Condition("kind", "", ">", False, n),
-                        Condition("price", "", "<", False, 10 * count - n),
+                        Condition("price", "", "<", False, 3 * count - n),
                     ),
                 )
-                for n in range(10 * count)
+                for n in range(3 * count)
             ),
         )
     if shape == 2:  # patterns that overlap
@@ -441,11 +471,11 @@ def _draw_hostile(chance: Random) -> Predicate:
             "or",
             tuple(
                 Condition("name", "", "like", True, Like(chance.choice(pieces)))
-                for _ in range(3 * count)
+                for _ in range(2 * count)
             ),
         )
     found: Predicate = draw_condition(chance)  # nested as deep as is allowed
-    for _ in range(5 * count):
+    for _ in range(7 * count):
         found = Negation(Together("and", (found, Always(True))))
     return found
 

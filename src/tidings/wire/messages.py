@@ -54,8 +54,9 @@ class Join(Struct, frozen=True, array_like=True, tag=2):
     life: Number
     token: Name
     cost: Annotated[int, Meta(ge=1, le=1_000_000)]
-    known: Number  # the life of the other router whose numbers this one holds, or 0
-    heard: Number  # the newest number received from that life
+    began: Number  # drawn whenever this end begins the link anew: names its numbers
+    known: Number  # the other end's `began` whose numbers this one holds, or 0
+    heard: Number  # the newest number received of those
 
 
 class Opened(Struct, frozen=True, array_like=True, tag=3):

@@ -1,0 +1,421 @@
+"""One seed of a whole network: routers, clients and programs on streams, with tiny bounds.
+
+A run is calm, then stormy, then calm again. In the calm, connections break and come back in time,
+machines stand still for a moment, clocks go back, strangers knock, links and routers are added: of
+all that, programs notice nothing but time. In the storm, routers die, links stay away for long,
+clocks leap ahead, clients do not come back in time; then programs may miss events, and are told
+where the judge says so. After each part everybody reads what there is, and everything must come to
+rest: all events where they belong, all outcomes told, every client connected, every subscription
+established. All the while, what routers and clients keep stays within their bounds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from hashlib import sha256
+from random import Random
+from typing import Final, NamedTuple
+
+from tidings.language.predicate import parse
+from tidings.live.access import Principal
+from tidings.live.client_core import Address, Options
+from tidings.live.limits import LIMITS, Limits
+from tidings.live.settings import LIVE, Dial, Settings
+from tidings.overlay.topologies import topology
+from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.sim.cluster import PORT, Cluster, RouterMachine
+from tidings.sim.judge import Judge
+from tidings.sim.network import PER_MILLE, Endless
+from tidings.sim.oracle import Enough
+from tidings.sim.predicates import Predicate, draw_condition
+from tidings.sim.programs import READ_NS, Habits, Program, Rights
+from tidings.sim.storms import BENIGN, HARMFUL, Weather
+from tidings.sim.streams import Agenda, Quality
+
+SMALL: Final = (
+    "line:1",
+    "line:2",
+    "line:3",
+    "ring:3",
+    "ring:4",
+    "ring:5",
+    "star:4",
+    "tree:5",
+    "grid:2x3",
+    "waxman:6",
+    "ba:6,weights=1-3",
+)
+STEP: Final = 50 * MILLISECOND  # between two looks at the bounds
+CONVERGED: Final = 4 * SECOND  # after the last fault the network counts as stable
+PATIENCE: Final = 15 * SECOND  # without any progress, until what is missing counts as stuck
+MOST_STEPS: Final = 3_000_000
+LARGEST: Final = 2_500  # bytes of an event that a program publishes, with its head and ids
+GRACE_S: Final = 0.8
+LINGER_S: Final = 4.0
+
+
+class Drawn(NamedTuple):
+    """What a seed decides."""
+
+    seed: int
+    topology: str
+    limits: Limits
+    programs: int
+    calm_ns: int
+    storm_ns: int
+    faults: int
+    benign: tuple[str, ...]
+    harmful: tuple[str, ...]
+
+
+class Result(NamedTuple):
+    """What became of a seed."""
+
+    drawn: Drawn
+    counts: Counter[str]
+    violations: list[str]
+    trace: str
+    simulated_s: float
+    steps: int
+
+
+def draw_limits(chance: Random) -> Limits:
+    """Bounds so small that a run meets them, or sometimes the usual ones; times are short."""
+    times = replace(
+        LIMITS,
+        ping=200 * MILLISECOND,
+        silence=2 * SECOND,
+        greeting=SECOND,
+        redial=(20 * MILLISECOND, 160 * MILLISECOND),
+        denial=200 * MILLISECOND,
+        block=1_500 * MILLISECOND,
+        patience=1_500 * MILLISECOND,
+        patience_step=100 * MILLISECOND,
+        closing=SECOND,
+    )
+    if chance.random() < 0.1:
+        return times
+
+    def one(*choices: int) -> int:
+        return chance.choice(choices)
+
+    lane, lane_bytes = one(1, 2, 4), one(300, 2_000)
+    return replace(
+        times,
+        client_frame=one(8_192, 32_768),
+        ungreeted=one(4, 1_000),
+        router_frame=1_048_576,
+        high_water=one(200, 2_000, 100_000),
+        event_bytes=one(1_500, 100_000),
+        short_predicate=one(0, 64),
+        queued=one(4, 12, 200),
+        queued_bytes=one(800, 4_000, 100_000),
+        open_bytes=one(200, 2_000, 100_000),
+        delivery_ids=one(1, 3, 1_000),
+        delivery_batch=one(1, 3, 256),
+        delivery_batch_bytes=one(300, 10_000),
+        notice_bytes=40_000,
+        requests=one(1, 4, 1_000),
+        credit=one(1, 4, 1_000),
+        credit_bytes=one(300, 3_000, 100_000),
+        lane=lane,
+        lane_bytes=lane_bytes,
+        lane_most=lane * one(1, 2, 8),
+        lane_most_bytes=lane_bytes * one(1, 2, 8),
+        link=one(4, 16, 100),
+        link_bytes=one(600, 5_000, 50_000),
+        kept_bytes=2_000_000,
+        packet_batch=one(1, 3, 512),
+        packet_batch_bytes=one(300, 10_000),
+        queries=one(1, 4, 1_000),
+        findings_bytes=one(1_000, 4_000),
+        publish_batch=one(1, 3, 512),
+        publish_batch_bytes=one(300, 10_000),
+        window=one(4, 30, 1_000),
+        window_bytes=one(600, 10_000, 100_000),
+        notices=one(1, 4, 16),
+        replies=one(2, 1_000),
+    )
+
+
+def draw(
+    seed: int,
+    text: str = "small",
+    benign: tuple[str, ...] | None = None,
+    harmful: tuple[str, ...] | None = None,
+) -> Drawn:
+    """Draw what a seed decides."""
+    chance = Random(f"cluster options {seed}")
+    drawn = chance.choice(SMALL)
+    some = [kind for kind in BENIGN if chance.random() < 0.6]
+    worse = [kind for kind in HARMFUL if chance.random() < 0.4] or [chance.choice(list(HARMFUL))]
+    if chance.random() < 0.25:
+        worse = []
+    return Drawn(
+        seed=seed,
+        topology=drawn if text == "small" else text,
+        limits=draw_limits(chance),
+        programs=chance.randint(2, 6),
+        calm_ns=chance.randint(500, 1_500) * MILLISECOND,
+        storm_ns=chance.randint(1_000, 3_000) * MILLISECOND,
+        faults=chance.randint(1, 6),
+        benign=tuple(some) if benign is None else benign,
+        harmful=tuple(worse) if harmful is None else harmful,
+    )
+
+
+def run(drawn: Drawn, first_only: bool = False) -> Result:
+    """Run one seed."""
+    trial = ClusterTrial(drawn, first_only)
+    try:
+        trial.run()
+    except Enough:
+        pass
+    except Endless as error:
+        trial.judge.violations.append(f"endless: {error}")
+    counts = trial.judge.counts
+    counts.update({f"fault {kind}": count for kind, count in trial.weather.counts.items()})
+    agenda = trial.agenda
+    return Result(
+        drawn, counts, trial.judge.violations, agenda.trace, agenda.now / SECOND, agenda.steps
+    )
+
+
+class ClusterTrial:
+    """A whole network, and what happens to it."""
+
+    def __init__(self, drawn: Drawn, first_only: bool = False) -> None:
+        self.drawn = drawn
+        self.chance = Random(f"cluster trial {drawn.seed}")
+        self.agenda = Agenda(MOST_STEPS)
+        self.judge = Judge(first_only)
+        self.cluster = Cluster(drawn.seed, self.agenda)
+        self.settings: dict[str, Settings] = {}  # by address
+        self.programs: list[Program] = []
+        self.rights: list[Rights] = []
+        self.aims: list[Predicate] = []
+        self.weather = Weather(self)
+        rare = self.chance.random()
+        self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.3), *("hostile",) * (rare < 0.1))
+        self._number = 0
+        self._over: set[tuple[str, str]] = set()  # bounds that were passed
+        self._build()
+
+    # What there is
+
+    def _build(self) -> None:
+        chance, cluster = self.chance, self.cluster
+        delay = chance.choice((1, 5, 20)) * MILLISECOND
+        cluster.quality = Quality(
+            delay_ns=delay,
+            ns_per_byte=chance.choice((0, 0, 1_000, 20_000)),
+            room=chance.choice((200, 2_000, 65_536)),
+            piece=chance.choice((64, 1_000, 65_536)),
+        )
+        if chance.random() < 0.3:
+            self.rights = [
+                Rights("a token of sixteen"),
+                Rights("another of sixteen", draw_condition(chance), None),
+                Rights("a third of sixteen", None, draw_condition(chance)),
+            ]
+        graph = topology(self.drawn.topology, self.drawn.seed)
+        dials: dict[str, list[Dial]] = {name: [] for name in graph.names}
+        for one, other, weight in graph.links:
+            ends = [graph.names[one], graph.names[other]]
+            chance.shuffle(ends)
+            dials[ends[0]].append(Dial(ends[1], PORT, weight))
+            if chance.random() < 0.2:
+                dials[ends[1]].append(Dial(ends[0], PORT, weight))
+        for name in graph.names:
+            self.settings[name] = self._settings(name, tuple(dials[name]))
+            self.start_router(name)
+        for number in range(self.drawn.programs):
+            self.add_program(f"p{number}", chance.choice(graph.names))
+
+    def _settings(self, name: str, dials: tuple[Dial, ...]) -> Settings:
+        return Settings(
+            name,
+            links=dials,
+            principals=tuple(self._principals()),
+            link_token="routers know this one" if self.rights else "",
+            grace_s=GRACE_S,
+            linger_s=LINGER_S,
+            timing=LIVE._replace(retry=500 * MILLISECOND),
+        )
+
+    def _principals(self) -> list[Principal]:
+        if not self.rights:
+            return []
+        rows = [
+            Principal(
+                f"holder {number}",
+                sha256(rights.token.encode()).digest(),
+                None if rights.publish is None else parse(str(rights.publish)),
+                None if rights.receive is None else parse(str(rights.receive)),
+            )
+            for number, rights in enumerate(self.rights)
+        ]
+        token = sha256(b"routers know this one").digest()
+        return [*rows, Principal("routers", token, router=True)]
+
+    def start_router(self, address: str) -> RouterMachine:
+        """A router begins a new life at its address."""
+        chance = self.chance
+        offset = chance.choice((0, 0, chance.randrange(10_000) * SECOND))
+        rate = chance.choice((PER_MILLE, PER_MILLE, chance.randint(970, 1_030)))
+        settings = self.settings[address]
+        return self.cluster.start_router(address, settings, self.drawn.limits, offset, rate)
+
+    def add_program(self, name: str, address: str) -> Program:
+        """A program at a router."""
+        chance, limits = self.chance, self.drawn.limits
+        habits = self.draw_habits()
+        rights = chance.choice(self.rights) if self.rights else Rights()
+        options = Options((Address(address, PORT),), rights.token, habits.policy, habits.window)
+        offset = chance.choice((0, chance.randrange(10_000) * SECOND))
+        rate = chance.choice((PER_MILLE, chance.randint(970, 1_030)))
+        machine = self.cluster.start_client(name, options, limits, offset, rate)
+        program = Program(machine, address, self.judge, habits, rights, self.next_number, self.aims)
+        if habits.reading == "dead" or habits.policy == "disconnect":
+            self.judge.cause(name)
+        self.programs.append(program)
+        program.start()
+        return program
+
+    def draw_habits(self) -> Habits:
+        """How a program behaves."""
+        chance = self.chance
+        publishes = chance.random() < 0.7
+        padding = chance.choice((0, 0, 100, 300))
+        reading = chance.choice(("fast", "fast", "fast", "slow", "slow", "dead"))
+        return Habits(
+            policy=chance.choice(("block", "block", "drop", "disconnect")),
+            window=chance.choice((1, 4, 1_000)),
+            publish_ns=chance.choice((20, 80, 250)) * MILLISECOND if publishes else 0,
+            burst=chance.choice((1, 1, 4, 12)),
+            levels=chance.choice(
+                (("received",), ("received", "routed", "delivered"), ("delivered",), ("routed",))
+            ),
+            reading=reading,
+            read_ns=chance.choice(READ_NS),
+            subscriptions=chance.choice((0, 1, 2, 4)) if publishes else chance.choice((1, 2, 5)),
+            churn_ns=chance.choice((0, 150, 500)) * MILLISECOND,
+            replies=chance.random() < 0.2,
+            asks_ns=chance.choice((0, 0, 0, 500)) * MILLISECOND,
+            mistakes=chance.random() < 0.3,
+            sizes=self.sizes,
+            padding=padding,
+        )
+
+    def next_number(self) -> int:
+        """A number for an event or a subscription."""
+        self._number += 1
+        return self._number
+
+    # What happens
+
+    def run(self) -> None:
+        """The whole of it."""
+        self.go(CONVERGED)
+        self.settle()
+        self.use(self.drawn.calm_ns, self.drawn.benign)
+        if self.drawn.harmful:
+            self.judge.unstable()
+            self.use(self.drawn.storm_ns, self.drawn.harmful)
+        self.use(self.drawn.calm_ns, self.drawn.benign)
+
+    def settle(self) -> None:
+        """From here on the network must count as stable."""
+        self.judge.stable = True
+
+    def use(self, lasts: int, kinds: tuple[str, ...]) -> None:
+        """Programs do what they do while faults strike; then all comes to rest."""
+        for program in self.programs:
+            program.hurry(False)
+            program.begin()
+        if kinds:
+            for _ in range(self.drawn.faults):
+                kind = self.chance.choice(kinds)
+                begin = self.agenda.now + self.chance.randrange(lasts)
+                self.agenda.call(begin, lambda kind=kind: self.weather.strike(kind))  # type: ignore[misc]
+        self.go(lasts)
+        self.weather.end()
+        self.drain()
+
+    def drain(self) -> None:
+        """Everybody reads, nobody begins anything: all must come to rest."""
+        for program in self.programs:
+            program.rest()
+            program.hurry(True)
+        if not self.judge.stable:
+            self.go(CONVERGED)
+        since = self.agenda.now
+        while not self._is_at_rest():
+            if self.agenda.now - max(since, self.judge.moved_at) > PATIENCE:
+                break
+            self.go(2 * STEP)
+        now = self.agenda.now
+        self.judge.close(now, {p.name: p.core.dropped for p in self.programs})
+        for program in self.programs:
+            for trouble in program.troubles():
+                self.judge.violated(now, f"stuck: {trouble}")
+        if any(self._strangers(router) for router in self.cluster.routers.values()):
+            self.go(CONVERGED)  # they may have been made a moment ago
+        for address, router in self.cluster.routers.items():
+            self._look_for_ghosts(address, router)
+        self.weather.forget_causes()
+        self.judge.stable = True
+
+    def _look_for_ghosts(self, address: str, router: RouterMachine) -> None:
+        """A router must hold what its programs want, and know nobody but its neighbours."""
+        wanted = sum(p.present for p in self.programs if p.router == address and not p.failed)
+        held = sum(len(session.subscriptions) for session in router.core.sessions.values())
+        if held != wanted:
+            what = f"{address} holds {held} subscriptions, its programs have {wanted}"
+            self.judge.violated(self.agenda.now, f"ghost: {what}")
+        for name in self._strangers(router):
+            self.judge.violated(self.agenda.now, f"ghost: {address} keeps a link to {name}")
+
+    def _strangers(self, router: RouterMachine) -> list[str]:
+        return sorted(set(router.core.links) - {one.node for one in self.settings.values()})
+
+    def _is_at_rest(self) -> bool:
+        return self.judge.at_rest() and not any(p.troubles() for p in self.programs)
+
+    def go(self, lasts: int) -> None:
+        """Let time go by, and look at the bounds."""
+        end = self.agenda.now + lasts
+        while self.agenda.now < end:
+            self.agenda.run(min(end, self.agenda.now + STEP))
+            for address, router in self.cluster.routers.items():
+                self._measure(address, router)
+
+    # Bounds
+
+    def _measure(self, address: str, router: RouterMachine) -> None:
+        limits, core = self.drawn.limits, router.core
+        lanes = len(self.settings)
+        event = min(limits.event_bytes, LARGEST)
+        # Every lane and every publisher may add one event before it is told to wait.
+        late = (2 * lanes + len(core.sessions) + 1) * event
+        found: dict[str, tuple[int, int]] = {"queries": (len(core.probes), limits.queries)}
+        for session in core.sessions.values():
+            over = late
+            if session.policy == "drop":  # what is sent and not taken is not dropped
+                over = limits.open_bytes + 2 * event
+            name = f"session {session.number}"
+            found[f"{name} deliveries"] = session.mailbox.size, limits.queued_bytes + over
+            found[f"{name} notices"] = session.notice_bytes, limits.notice_bytes
+        for link in core.links.values():
+            kept: int = link.status()["kept_bytes"]
+            found[f"link to {link.neighbour} kept"] = kept, limits.kept_bytes
+            lanes_bytes = 2 * lanes * max(limits.lane_bytes, 1) + late
+            bound = limits.link_bytes + lanes_bytes
+            found[f"link to {link.neighbour} events"] = link.flow.open_bytes, bound
+        for what, (size, bound) in found.items():
+            if size > bound and (address, what) not in self._over:
+                self._over.add((address, what))
+                self.judge.violated(
+                    self.agenda.now, f"over its bound: {what} at {address}: {size} of {bound}"
+                )

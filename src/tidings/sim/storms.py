@@ -1,0 +1,416 @@
+"""What befalls a whole network: one row of `BENIGN` or `HARMFUL` each, begun and undone.
+
+Benign faults are those of which `docs/network.md` promises that nothing is lost: connections that
+break and come back in time, short pauses, clocks that go back, strangers, links and routers that
+are new. Harmful ones are the others. A fault that may interrupt a program is a cause for the judge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from tidings.live.settings import Dial
+from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.sim.cluster import PORT
+from tidings.wire.frames import frame
+from tidings.wire.messages import VERSION, Join, Open, encode
+
+if TYPE_CHECKING:
+    from tidings.sim.cluster_trial import ClusterTrial
+    from tidings.sim.programs import Program
+
+Undo = Callable[[], None]
+SHORT: Final = (20, 600)  # milliseconds, well below the times after which others give up
+LONG: Final = (1_500, 7_000)
+
+
+class Weather:
+    """The faults of one run: begins them, remembers how to undo them, and counts them."""
+
+    def __init__(self, trial: ClusterTrial) -> None:
+        self.trial = trial
+        self.counts: Counter[str] = Counter()
+        self.chance = Random(f"weather {trial.drawn.seed}")
+        self._undo: dict[int, Undo] = {}
+        self._number = 0
+        self._caused: list[str] = []
+
+    def strike(self, kind: str) -> None:
+        """Begin a fault, and undo it after a while."""
+        begin = BENIGN.get(kind) or HARMFUL[kind]
+        undo = begin(self)
+        if undo is None:
+            return
+        self.counts[kind] += 1
+        self._number += 1
+        number = self._number
+        self._undo[number] = undo
+        least, most = SHORT if kind in BENIGN else LONG
+        lasts = self.chance.randint(least, most) * MILLISECOND
+        agenda = self.trial.agenda
+        agenda.call(agenda.now + lasts, lambda: self._end(number))
+
+    def end(self) -> None:
+        """Undo whatever still lasts."""
+        for number in list(self._undo):
+            self._end(number)
+
+    def _end(self, number: int) -> None:
+        undo = self._undo.pop(number, None)
+        if undo is not None:
+            undo()
+
+    def cause(self, user: str) -> None:
+        """A fault may interrupt a user, until all has come to rest again."""
+        self._caused.append(user)
+        self.trial.judge.cause(user)
+
+    def forget_causes(self) -> None:
+        """All has come to rest."""
+        for user in self._caused:
+            self.trial.judge.end_cause(user)
+        self._caused.clear()
+
+    # What faults need
+
+    def some_link(self) -> tuple[str, str] | None:
+        """Two routers with a link between them."""
+        links = sorted(
+            (address, dial.host)
+            for address, settings in self.trial.settings.items()
+            for dial in settings.links
+        )
+        return self.chance.choice(links) if links else None
+
+    def some_router(self) -> str | None:
+        """A router that runs."""
+        running = sorted(
+            address
+            for address, machine in self.trial.cluster.routers.items()
+            if not machine.paused and address in self.trial.settings
+        )
+        return self.chance.choice(running) if running else None
+
+    def some_program(self) -> Program | None:
+        """A program that can go on."""
+        able = [p for p in self.trial.programs if not p.failed and not p.machine.ended]
+        return self.chance.choice(able) if able else None
+
+    def at(self, address: str) -> list[Program]:
+        """The programs at a router."""
+        return [program for program in self.trial.programs if program.router == address]
+
+
+def nothing() -> None:
+    """There is nothing to undo."""
+
+
+def cut_client(weather: Weather) -> Undo | None:
+    """A client's connection breaks."""
+    program = weather.some_program()
+    if program is None:
+        return None
+    weather.trial.cluster.cut(program.name, program.router, weather.chance.random() < 0.5)
+    return nothing
+
+
+def hold_client(weather: Weather) -> Undo | None:
+    """For a moment nothing moves between a client and its router, or in one direction."""
+    program = weather.some_program()
+    if program is None:
+        return None
+    there, back = weather.chance.choice(((True, True), (True, False), (False, True)))
+    return weather.trial.cluster.hold(program.name, program.router, there, back)
+
+
+def cut_link(weather: Weather) -> Undo | None:
+    """A link's connection breaks."""
+    ends = weather.some_link()
+    if ends is None:
+        return None
+    weather.trial.cluster.cut(*ends, weather.chance.random() < 0.5)
+    return nothing
+
+
+def hold_link(weather: Weather) -> Undo | None:
+    """For a moment nothing moves on a link, or in one direction."""
+    ends = weather.some_link()
+    if ends is None:
+        return None
+    there, back = weather.chance.choice(((True, True), (True, False), (False, True)))
+    return weather.trial.cluster.hold(*ends, there, back)
+
+
+def pause_router(weather: Weather) -> Undo | None:
+    """A router stands still."""
+    address = weather.some_router()
+    if address is None:
+        return None
+    machine = weather.trial.cluster.routers[address]
+    machine.pause()
+    return machine.go_on
+
+
+def pause_client(weather: Weather) -> Undo | None:
+    """A client stands still."""
+    program = weather.some_program()
+    if program is None or program.machine.paused:
+        return None
+    program.machine.pause()
+    return program.machine.go_on
+
+
+def clock_back(weather: Weather) -> Undo | None:
+    """A clock leaps back."""
+    machines = [*weather.trial.cluster.routers.values(), *weather.trial.cluster.clients.values()]
+    machine = weather.chance.choice(machines)
+    machine.leap(-weather.chance.randint(1, 3_600) * SECOND)
+    return nothing
+
+
+def stranger(weather: Weather) -> Undo | None:
+    """Someone connects who says nothing, nonsense, or what is out of turn."""
+    address = weather.some_router()
+    if address is None:
+        return None
+    chance = weather.chance
+    greetings = [
+        Open(1, "", "", 0, 0, 0, "block", 4),  # another version
+        Open(VERSION, "a guess", "a guess", 5, 5, 5, "block", 4),
+        Join(1, "x", 7, "", 1, 3, 0, 0),
+        Join(VERSION, "x", 7, "a guess", 1, 3, 0, 0),
+        Join(9, "y", 7, "", 1, 3, 0, 0),
+    ]
+    says = chance.choice(
+        (
+            b"",
+            chance.randbytes(chance.choice((3, 100, 5_000))),
+            b"GET / HTTP/1.1\r\n\r\n",
+            frame(encode(chance.choice(greetings))),
+            frame(encode(chance.choice(greetings)))[:9],
+        )
+    )
+    name = f"stranger{weather.counts['stranger']}"
+    weather.trial.cluster.intrude(name, address, says, chance.random() < 0.7)
+    return nothing
+
+
+def crowd(weather: Weather) -> Undo | None:
+    """Many connect and say nothing, while a client's connection breaks."""
+    program = weather.some_program()
+    if program is None:
+        return None
+    cluster = weather.trial.cluster
+    for number in range(12):
+        name = f"crowd{weather.counts['crowd']}.{number}"
+        cluster.intrude(name, program.router, b"", weather.chance.random() < 0.5)
+    cluster.cut(program.name, program.router, lose=True)
+    return nothing
+
+
+def add_link(weather: Weather) -> Undo | None:
+    """Two routers get a link between them."""
+    settings = weather.trial.settings
+    linked = {
+        frozenset((address, dial.host)) for address, one in settings.items() for dial in one.links
+    }
+    able = sorted(
+        (one, other)
+        for one in settings
+        for other in settings
+        if one < other and frozenset((one, other)) not in linked
+    )
+    if not able:
+        return None
+    one, other = weather.chance.choice(able)
+    cost = weather.chance.randint(1, 3)
+    _set_links(weather, one, (*settings[one].links, Dial(other, PORT, cost)))
+    return nothing
+
+
+def add_router(weather: Weather) -> Undo | None:
+    """A router joins the network."""
+    trial = weather.trial
+    near = weather.some_router()
+    if near is None or len(trial.settings) > 8:
+        return None
+    name = f"new{len(trial.settings)}"
+    base = next(iter(trial.settings.values()))
+    trial.settings[name] = replace(base, node=name, links=(Dial(near, PORT, 1),))
+    trial.start_router(name)
+    return nothing
+
+
+def kill_router(weather: Weather) -> Undo | None:
+    """A router dies, and begins a new life later."""
+    trial = weather.trial
+    address = weather.some_router()
+    if address is None:
+        return None
+    for program in weather.at(address):
+        weather.cause(program.name)
+    trial.cluster.kill(trial.cluster.routers[address], weather.chance.random() < 0.3)
+    trial.judge.killed(address)
+
+    def undo() -> None:
+        if address not in trial.cluster.routers:
+            trial.judge.killed(address)
+            trial.start_router(address)
+
+    return undo
+
+
+def stop_router(weather: Weather) -> Undo | None:
+    """A router says good-bye and stops, and begins a new life later."""
+    trial = weather.trial
+    address = weather.some_router()
+    if address is None:
+        return None
+    machine = trial.cluster.routers[address]
+    for program in weather.at(address):
+        weather.cause(program.name)
+    machine.do(machine.core.stop)
+    trial.judge.killed(address)
+    later = trial.agenda.now + 50 * MILLISECOND
+    trial.agenda.call(later, lambda: trial.cluster.kill(machine))
+
+    def undo() -> None:
+        trial.cluster.kill(machine)
+        trial.judge.killed(address)
+        if address not in trial.cluster.routers:
+            trial.start_router(address)
+
+    return undo
+
+
+def lose_link(weather: Weather) -> Undo | None:
+    """Nothing moves on a link for long, in one direction or both."""
+    return hold_link(weather)
+
+
+def partition(weather: Weather) -> Undo | None:
+    """Two parts of the network do not hear each other."""
+    trial = weather.trial
+    side = {address for address in trial.settings if weather.chance.random() < 0.5}
+    undo = [
+        trial.cluster.hold(one, other)
+        for one in sorted(side)
+        for other in sorted(set(trial.settings) - side)
+    ]
+
+    def release() -> None:
+        for function in undo:
+            function()
+
+    return release
+
+
+def stall_router(weather: Weather) -> Undo | None:
+    """A router stands still for long."""
+    undo = pause_router(weather)
+    if undo is not None:
+        for address, machine in weather.trial.cluster.routers.items():
+            if machine.paused:
+                for program in weather.at(address):
+                    weather.cause(program.name)
+    return undo
+
+
+def lose_client(weather: Weather) -> Undo | None:
+    """A client is away for long."""
+    program = weather.some_program()
+    if program is None:
+        return None
+    weather.cause(program.name)
+    return weather.trial.cluster.hold(program.name, program.router)
+
+
+def stall_client(weather: Weather) -> Undo | None:
+    """A client stands still for long."""
+    program = weather.some_program()
+    if program is None or program.machine.paused:
+        return None
+    weather.cause(program.name)
+    program.machine.pause()
+    return program.machine.go_on
+
+
+def clock_ahead(weather: Weather) -> Undo | None:
+    """A clock leaps ahead."""
+    trial = weather.trial
+    ahead = weather.chance.randint(1, 3_600) * SECOND
+    address = weather.some_router()
+    program = weather.some_program()
+    if address is not None and (program is None or weather.chance.random() < 0.6):
+        for one in weather.at(address):
+            weather.cause(one.name)
+        trial.cluster.routers[address].leap(ahead)
+    elif program is not None:
+        weather.cause(program.name)
+        program.machine.leap(ahead)
+    return nothing
+
+
+def twin(weather: Weather) -> Undo | None:
+    """A second router of the same name joins elsewhere."""
+    trial = weather.trial
+    address, near = weather.some_router(), weather.some_router()
+    if address is None or near is None or near == address:
+        return None
+    place = f"{address} again"
+    if place in trial.cluster.routers:
+        return None
+    settings = replace(trial.settings[address], links=(Dial(near, PORT, 1),))
+    machine = trial.cluster.start_router(place, settings, trial.drawn.limits)
+    return lambda: trial.cluster.kill(machine)
+
+
+def remove_link(weather: Weather) -> Undo | None:
+    """A link is taken away, and put back later."""
+    ends = weather.some_link()
+    if ends is None:
+        return None
+    one, other = ends
+    before = weather.trial.settings[one].links
+    _set_links(weather, one, tuple(dial for dial in before if dial.host != other))
+    return lambda: _set_links(weather, one, before)
+
+
+def _set_links(weather: Weather, address: str, links: tuple[Dial, ...]) -> None:
+    trial = weather.trial
+    settings = trial.settings[address] = replace(trial.settings[address], links=links)
+    machine = trial.cluster.routers.get(address)
+    if machine is not None:
+        machine.settings = settings
+        machine.do(lambda: machine.core.reconfigure(settings))
+
+
+BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
+    "cut client": cut_client,
+    "hold client": hold_client,
+    "cut link": cut_link,
+    "hold link": hold_link,
+    "pause router": pause_router,
+    "pause client": pause_client,
+    "clock back": clock_back,
+    "stranger": stranger,
+    "crowd": crowd,
+    "add router": add_router,
+}
+HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
+    "kill router": kill_router,
+    "stop router": stop_router,
+    "lose link": lose_link,
+    "partition": partition,
+    "stall router": stall_router,
+    "lose client": lose_client,
+    "stall client": stall_client,
+    "clock ahead": clock_ahead,
+    "twin": twin,
+    "remove link": remove_link,
+    "add link": add_link,  # events that are under way may be lost while routes change
+}
