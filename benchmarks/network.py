@@ -418,11 +418,12 @@ def cross_traffic(count: int) -> dict[str, Any]:
         listening, sources = [], []
         shared: dict[str, Any] = {"system": "tidings", "topics": 1, "text": TEXT, "clients": 1}
         for index, url in enumerate(urls):
-            own = {"url": url, "goals": [WARM_UP, WARM_UP + count], "texts": [f"to = {index}"]}
-            listening.append(Process("subscriber", {**shared, **own}))
+            goals = [WARM_UP, WARM_UP + count]
+            wants = {"url": url, "goals": goals, "texts": [f"to = {index}"]}
+            listening.append(Process("subscriber", {**shared, **wants}))
             phases = [(WARM_UP, WANTED, False), (count, WANTED, False)]
-            own = {"url": url, "phases": phases, "also": {"to": (index + 2) % RING}}
-            sources.append(Process("publisher", {**shared, **own}))
+            sends = {"url": url, "phases": phases, "also": {"to": (index + 2) % RING}}
+            sources.append(Process("publisher", {**shared, **sends}))
         for one in [*listening, *sources]:
             stack.callback(one.end)
             one.line()
