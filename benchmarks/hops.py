@@ -47,9 +47,10 @@ class Hop:
         topologies = Topologies()
 
         def make(name: str, life: int) -> ContentRouter:
+            matcher: Any = Growing
             if name == "hub":
                 return ContentRouter(
-                    name, life, topologies=topologies, matcher=Growing, board=board
+                    name, life, topologies=topologies, matcher=matcher, board=board
                 )
             return ContentRouter(name, life, topologies=topologies)
 
