@@ -361,21 +361,22 @@ class Oracle:
         let through whatever any node behind an interface wants. If `exact`, it must let through
         nothing else, and there must be records of exactly the nodes that run.
         """
-        wants = self.wants_by_node()
-        wanting = [
-            {name for name, wanted in wants.items() if any(w.wants(event) for w in wanted)}
-            for event in samples
-        ]
         hops = hops_of(network, truth)
         wrong = next(truth.wrong_paths(hops), None)
         if wrong is not None:
             yield wrong
             return
-        for name in truth.running:
-            router: Any = network.nodes[name].router
-            if not router.is_settled():
-                yield f"{name} is not settled"
-                continue
+        routers: dict[str, Any] = {name: network.nodes[name].router for name in truth.running}
+        unsettled = [name for name in truth.running if not routers[name].is_settled()]
+        if unsettled:
+            yield f"{unsettled[0]} is not settled"
+            return
+        wants = self.wants_by_node()
+        wanting = [
+            {name for name, wanted in wants.items() if any(w.wants(event) for w in wanted)}
+            for event in samples
+        ]
+        for name, router in routers.items():
             if exact and sorted(router.plane.records) != sorted(truth.reaches(name)):
                 yield f"{name} has records of {sorted(router.plane.records)}"
             hop = hops[name]

@@ -6,10 +6,13 @@ one, they are broken: a run of the simulator proves little unless it catches all
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from tidings.matching.scan import Scan
 from tidings.routing.flooding.router import FloodRouter
 from tidings.routing.packets import Advertisement, Publication, Record, Request
+from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
@@ -55,7 +58,7 @@ class ReplyForgetsItself(ContentRouter):
     """Replies what nodes below want, and not what this node wants."""
 
     def reply(self, found: list[str]) -> str:
-        return join(found)
+        return self.join(found)
 
 
 class ReplyForgetsOthers(ContentRouter):
@@ -69,7 +72,7 @@ class ReplyTakesOneBranch(ContentRouter):
     """Replies for only one of the children."""
 
     def reply(self, found: list[str]) -> str:
-        return join((self.interest(), *found[:1]))
+        return self.join((self.interest(), *found[:1]))
 
 
 class ReplyOvertakes(ContentRouter):
@@ -137,7 +140,7 @@ class UnsubscribeIgnored(ContentRouter):
         super()._subscribe(id, predicate, now, out)
 
     def interest(self) -> str:
-        return join(getattr(self, "once_wanted", {}).values())
+        return self.join(getattr(self, "once_wanted", {}).values())
 
 
 class UnsubscribedMatches(ContentRouter):
@@ -254,6 +257,52 @@ class SilenceNotNoticed(ContentRouter):
     plane_of = PatientPlane
 
 
+class CutShort(ContentRouter):
+    """Leaves out what does not fit, where it should say something coarser."""
+
+    def join(self, predicates: Iterable[str]) -> str:
+        whole = join(predicates)
+        if len(whole) <= self.bounds.characters:
+            return whole
+        return " or ".join(whole.split(" or ")[:1])
+
+
+class NothingTold(ContentRouter):
+    """Says nothing where what it should say is too long."""
+
+    def reply(self, found: list[str]) -> str:
+        whole = join((self.interest(), *found))
+        return NOTHING if len(whole) > self.bounds.characters else whole
+
+
+class FirstTable(Board):
+    def _take(self, table: dict[str, str]) -> None:
+        if len(self._table) < len(table):
+            super()._take(table)
+
+
+class BoardNeverLooksAgain(ContentRouter):
+    """Matches by the table as it was when the last interface came."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.board = FirstTable(Scan())
+
+
+class FullBoard(Board):
+    def _replace(self, interface: str, text: str) -> None:
+        self._parts.pop(interface, None)
+        super()._replace(interface, text)
+
+
+class BoardForgetsNothing(ContentRouter):
+    """Leaves in the matcher what an interface no longer wants."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.board = FullBoard(Scan())
+
+
 class NewestView(ContentRouter):
     """Forwards every event by its own newest view, whatever its source sees."""
 
@@ -284,13 +333,6 @@ class FormerViewsForget(ContentRouter):
         super().widen(issuer, neighbour, predicate)
         for view, table in tables:
             view.table = table
-
-
-class NothingLearnt(ContentRouter):
-    """Learns nothing from the replies that it passes on, so events meet it before its own pull."""
-
-    def learn(self, neighbour: str, predicate: str) -> None:
-        pass
 
 
 class ReceiptBeforeSwitch(ContentRouter):
@@ -348,25 +390,28 @@ PLANTS: Final[dict[str, Plant]] = {
     "reply widens": Plant("cbcb", ReplyWidens),
     "any view": Plant("cbcb", AnyView, first=5),
     "no reverse path": Plant("cbcb", NoReversePath, first=12),
-    "early receipt": Plant("cbcb", EarlyReceipt, first=7),
+    "early receipt": Plant("cbcb", EarlyReceipt, first=11),
     "established at once": Plant("cbcb", EstablishedAtOnce),
     "no retry": Plant("cbcb", NoRetry),
-    "unsubscribe ignored": Plant("cbcb", UnsubscribeIgnored),
+    "unsubscribe ignored": Plant("cbcb", UnsubscribeIgnored, first=1),
     "unsubscribed matches": Plant("cbcb", UnsubscribedMatches),
     "lives not told": Plant("cbcb", LivesNotTold),
-    "forward everywhere": Plant("cbcb", ForwardEverywhere),
-    "forward blindly": Plant("cbcb", ForwardBlindly),
+    "forward everywhere": Plant("cbcb", ForwardEverywhere, first=1),
+    "forward blindly": Plant("cbcb", ForwardBlindly, first=1),
     "repetitions pass": Plant("cbcb", RepetitionsPass),
     "numbers not compared": Plant("cbcb", NumbersNotCompared),
-    "no aging": Plant("cbcb", NoAging, first=3),
-    "link down not told": Plant("cbcb", LinkDownNotTold),
-    "number not recovered": Plant("cbcb", NumberNotRecovered),
+    "no aging": Plant("cbcb", NoAging, first=9),
+    "link down not told": Plant("cbcb", LinkDownNotTold, first=1),
+    "number not recovered": Plant("cbcb", NumberNotRecovered, first=16),
     "silence not noticed": Plant("cbcb", SilenceNotNoticed),
+    "cut short": Plant("cbcb", CutShort),
+    "nothing told": Plant("cbcb", NothingTold),
+    "board never looks again": Plant("cbcb", BoardNeverLooksAgain),
+    "board forgets nothing": Plant("cbcb", BoardForgetsNothing),
     "newest view": Plant("cbcb", NewestView),
     "switch at once": Plant("cbcb", SwitchAtOnce),
     "no marker": Plant("cbcb", NoMarker),
     "former views forget": Plant("cbcb", FormerViewsForget),
-    "nothing learnt": Plant("cbcb", NothingLearnt),
     "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch),
     "prunes too soon": Plant("cbcb", PrunesTooSoon),
     "stops at equals": Plant("subscriptions", StopsAtEquals),

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+from tidings.matching.scan import Scan
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import Advertisement, Publication, Request
+from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import USUAL_BOUNDS, Bounds
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
@@ -57,6 +59,7 @@ ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run nee
 WHOLE: Final = 0.4  # the share of seeds with subscriptions from the whole language
 NARROW: Final = 0.3  # the share of seeds in which nodes soon have to tell something coarser
 NARROW_BOUNDS: Final = Bounds(characters=100, constants=6, filters=4)
+BOARDS: Final = 0.3  # the share of seeds in which nodes match with a board
 QUIET: Final = 0.3  # the share of seeds whose links do not even repeat, reorder or misdirect gently
 PROBES: Final = 3  # events that every node publishes at rest
 PROBE_STRAYS: Final = 0.5  # the share of their packets that also go astray
@@ -82,6 +85,7 @@ class Options(NamedTuple):
     delay_ns: int  # of a link, at most
     whole: bool = False  # whether subscriptions come from the whole language
     bounds: Bounds = USUAL_BOUNDS  # of what nodes tell each other
+    boards: bool = False  # whether nodes match with a board, as live routers do
 
 
 class Verdict(NamedTuple):
@@ -132,6 +136,8 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
         options = options._replace(whole=True)
     if PROTOCOLS[protocol].judged and chance.random() < NARROW:
         options = options._replace(bounds=NARROW_BOUNDS)
+    if PROTOCOLS[protocol].judged and chance.random() < BOARDS:
+        options = options._replace(boards=True)
     return options
 
 
@@ -165,12 +171,16 @@ class Trial:
         self.confirms, self.judged = row.confirms, row.judged
         topologies = Topologies()
         self.load = Load(self.chance, options.whole)
-        more = {"bounds": options.bounds} if row.judged else {}
-        self.network = Network(
-            lambda name, life: make(name, life, options.timing, topologies, **more),
-            self.oracle,
-            Random(f"network {options.seed}"),
-        )
+
+        def router(name: str, life: int) -> Protocol:
+            if not row.judged:
+                return make(name, life, options.timing, topologies)
+            made: Any = make(name, life, options.timing, topologies, bounds=options.bounds)
+            if options.boards and made.board is None:
+                made.board = Board(Scan())  # for its links: its subscribers are matched as ever
+            return cast(Protocol, made)
+
+        self.network = Network(router, self.oracle, Random(f"network {options.seed}"))
         self.storm = Storm(self.network, self.chance, self._forgotten, self._reborn)
         self.stable = False
         self.publishing = self.churning = False

@@ -9,6 +9,7 @@ from tests.routing.running import Log, network_of, router_of
 from tidings.matching.scan import Scan
 from tidings.overlay.graph import Graph
 from tidings.routing.packets import Advertisement, Publication, Reply, Switch, Switched
+from tidings.routing.planes import interests
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import EVERYTHING, Bounds
 from tidings.routing.planes.topology import Topologies
@@ -172,7 +173,10 @@ def longest(number: int) -> str:
     return f"dev in ({constants}) and k{number} > 0"
 
 
-def test_what_a_neighbour_wants_survives_its_restart_however_large_it_is() -> None:
+def test_what_a_neighbour_wants_survives_its_restart_however_large_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interests, "_written", str)  # each node reads what others have written
     network, log = network_of(Graph(2, [(0, 1, 1)]))
     network.tell("1", Subscribe("z", "z = 1"))
     for number in range(12):
