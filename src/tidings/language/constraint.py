@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.language import wildcard
 from tidings.language.dialects import DIALECTS
-from tidings.language.event import SCALARS, Event, Scalar, lookup
+from tidings.language.event import SCALARS, Event, Scalar, check_text, lookup
 from tidings.language.folding import caseless, fold
 
 INT_MIN: Final = -(2**63)
@@ -143,8 +143,10 @@ def check(constraint: Constraint) -> Check:
     plain = "." not in name  # then only the event's own key can hold the attribute
 
     def holds(event: Mapping[str, Any]) -> bool:
-        value = event.get(name)
+        value: Any = event.get(name)
         kind = type(value)
+        if kind is str and not value.isascii():
+            check_text(value, name)
         if kind in accepts:
             if test(value):
                 return wanted
