@@ -88,6 +88,9 @@ def coarser(
         if (found := _within(kept, bounds)) is not None:
             return found
         kept = _outline(predicate.expression, 1).filters
+    coarsest = {f for filter in kept for f in _coarser_filters(filter, _GRAINS[-1])}
+    if len(coarsest) > filters or () in coarsest:
+        return EVERYTHING
     for grain in (None, *_GRAINS):
         if grain is not None:
             kept = {f for filter in kept for f in _coarser_filters(filter, grain)}

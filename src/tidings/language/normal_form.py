@@ -21,8 +21,9 @@ from tidings.language.filter import Filter, normalise
 from tidings.language.reduction import absorb
 from tidings.language.work import OutOfSteps, Work
 
-STEPS_PER_FILTER: Final = 24  # of the bound on filters, to multiply out
+STEPS_PER_FILTER: Final = 20  # of the bound on filters, to multiply out
 CONSTRAINTS_PER_FILTER: Final = 2  # of that bound, in all filters together
+_FEW_CONSTRAINTS: Final = 1_024  # are always allowed
 
 
 def normal_form(expression: Expression, max_filters: int) -> tuple[Filter, ...] | None:
@@ -130,8 +131,9 @@ class _Expansion:
         return self._bound(_absorbed(sorted(filters), self.work))
 
     def _bound(self, filters: list[Filter]) -> list[Filter]:
-        if len(filters) > self.max_filters or (
-            len(filters) > 1 and sum(map(len, filters)) > CONSTRAINTS_PER_FILTER * self.max_filters
-        ):
+        if len(filters) < 2:
+            return filters
+        constraints = max(CONSTRAINTS_PER_FILTER * self.max_filters, _FEW_CONSTRAINTS)
+        if len(filters) > self.max_filters or sum(map(len, filters)) > constraints:
             raise OutOfSteps
         return filters

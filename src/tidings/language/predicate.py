@@ -174,7 +174,7 @@ class Predicate:
 
     def _identity(self) -> Any:
         """The normal form within the usual bound, or the expression: the same for any bound."""
-        if self.max_filters == MAX_FILTERS and self._filters is not False:
+        if self.max_filters == MAX_FILTERS:
             try:
                 return self.filters
             except NormalFormError:

@@ -192,9 +192,7 @@ def _patterns(constraint: Constraint) -> list[_Pattern]:
     return [(pattern, constraint.operator[0] == "i") for pattern in parts]
 
 
-def _guesses(
-    spans: Sequence[Span], required: Sequence[Constraint], search: Work
-) -> Iterator[str]:
+def _guesses(spans: Sequence[Span], required: Sequence[Constraint], search: Work) -> Iterator[str]:
     """A few texts that are likely to fit; in most cases one does, and no search is needed."""
     guesses = search.left // 2
     patterns = [_patterns(c)[0][0] for c in required if c.operator not in _OPAQUE]
@@ -264,9 +262,7 @@ class _Automaton:
         return bool(states & self.end)
 
 
-def _search(
-    span: Span, fits: Sequence[_Pattern], fails: Sequence[_Pattern], search: Work
-) -> bool:
+def _search(span: Span, fits: Sequence[_Pattern], fails: Sequence[_Pattern], search: Work) -> bool:
     """Whether a complete search of a span finds no text that fits all `fits` and no `fails`."""
     low, high = span
     inside = [_Automaton(*pattern) for pattern in fits]

@@ -126,7 +126,7 @@ class _Reader:
         self.text = text
         self.bounded = bounded
         self.max_constants = MAX_CONSTANTS if bounded else sys.maxsize
-        self.programs = 0
+        self.programs: dict[tuple[str, str], int] = {}  # sizes of the regular expressions so far
         self.position = 0
         self.depth = 0
         self.constants = 0
@@ -296,15 +296,16 @@ class _Reader:
                 self.fail("a pattern that can be matched", str(error))
         elif operator in ("matches", "imatches"):
             try:
-                self.programs += wildcard.program_size(operand, operator == "imatches")
+                size = wildcard.program_size(operand, operator == "imatches")
             except wildcard.RegexError as error:
                 self.position = start
                 self.fail("a regular expression in RE2 syntax", str(error))
-            if self.bounded and self.programs > MAX_PROGRAMS:
+            self.programs[operator, operand] = size
+            if self.bounded and (total := sum(self.programs.values())) > MAX_PROGRAMS:
                 self.position = start
                 self.fail(
                     f"regular expressions of at most {MAX_PROGRAMS} instructions in one predicate",
-                    f"{self.programs} up to here",
+                    f"{total} up to here",
                 )
         return Constraint(name, operator, found, False, operand)
 
