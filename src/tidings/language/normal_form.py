@@ -37,6 +37,31 @@ def normal_form(expression: Expression, max_filters: int) -> tuple[Filter, ...] 
         return None
 
 
+def too_large(expression: Expression, max_filters: int) -> Expression | None:
+    """The part that multiplies out past a bound, the innermost; None if none does."""
+    if _alternatives(expression) is not None:
+        return None
+    expansion = _Expansion(max_filters)
+    try:
+        expansion.of(expression, negated=False)
+    except OutOfSteps:
+        return expansion.stuck
+    return None
+
+
+def is_reduced(expression: Expression) -> bool:
+    """Whether the alternatives of a disjunction are few enough to find those that others cover."""
+    alternatives = _alternatives(expression)
+    if alternatives is None or len(alternatives) < 2:
+        return True
+    plain = _plain(alternatives)
+    try:
+        _absorbed(plain, Work.on(sum(map(len, plain)), thorough=False))
+    except OutOfSteps:
+        return False
+    return True
+
+
 def _alternatives(expression: Expression) -> list[Filter] | None:
     """The alternatives of a disjunction of conjunctions, simplified; None for anything else."""
     parts = expression.parts if isinstance(expression, Or) else (expression,)
@@ -61,12 +86,17 @@ def _alternatives(expression: Expression) -> list[Filter] | None:
 def _reduced(alternatives: list[Filter]) -> list[Filter]:
     if len(alternatives) == 1 and len({c.name for c in alternatives[0]}) == len(alternatives[0]):
         return [Filter(sorted(alternatives[0]))]  # nearly all predicates
-    plain = sorted({f if len(f) < 2 else Filter(sorted(set(f))) for f in alternatives})
+    plain = _plain(alternatives)
     work = Work.on(sum(map(len, plain)), thorough=False)
     try:
         return _absorbed(plain, work)
     except OutOfSteps:
         return plain
+
+
+def _plain(alternatives: list[Filter]) -> list[Filter]:
+    """The alternatives in their order, each once and with each constraint once."""
+    return sorted({f if len(f) < 2 else Filter(sorted(set(f))) for f in alternatives})
 
 
 def _absorbed(conjunctions: Iterable[Iterable[Constraint]], work: Work) -> list[Filter]:
@@ -84,8 +114,16 @@ class _Expansion:
     def __init__(self, max_filters: int) -> None:
         self.max_filters = max_filters
         self.work = Work(STEPS_PER_FILTER * max(max_filters, 256), thorough=False)
+        self.stuck: Expression | None = None  # the part that passed a bound
 
     def of(self, expression: Expression, negated: bool) -> list[Filter]:
+        try:
+            return self._of(expression, negated)
+        except OutOfSteps:
+            self.stuck = self.stuck or expression
+            raise
+
+    def _of(self, expression: Expression, negated: bool) -> list[Filter]:
         if isinstance(expression, Constraint):
             self.work.spend(1)
             simple = simplify(expression)
