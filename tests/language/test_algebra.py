@@ -437,3 +437,19 @@ def test_what_is_impossible_by_itself_overlaps_with_nothing() -> None:
     assert not parse("y = 1").intersects(impossible, lists=False)
     assert impossible.intersects(parse("y = 1"))  # by a list
     assert not parse("x i= 'a' and not x i!= 'b'").intersects(parse("y = 1"))
+
+
+def test_a_product_without_any_event_is_false() -> None:
+    impossible = "(x = 1 or x = 2) and (not exists x or not exists number x) and (y = 1 or y = 2)"
+    assert parse(impossible) == parse("false")
+    assert ~parse(f"not ({impossible})") == parse("false")
+
+
+def test_single_doubles_and_lists_of_integers_are_written_one_way() -> None:
+    others = " or ".join(f"z{i} = 1" for i in range(8))
+    value = parse(f"real x = 9007199254740994 or {others}")
+    between = parse(f"real x between 9007199254740993 and 9007199254740995 or {others}")
+    assert value == between
+    assert value.covers(between)
+    assert parse("int x in (0.5, 1, 9e30)") == parse("int x in (1, 9e30)")
+    assert parse("int x in (0.5, 9e30)") == parse("int x = 9e30")

@@ -117,13 +117,6 @@ class _Expansion:
         self.stuck: Expression | None = None  # the part that passed a bound
 
     def of(self, expression: Expression, negated: bool) -> list[Filter]:
-        try:
-            return self._of(expression, negated)
-        except OutOfSteps:
-            self.stuck = self.stuck or expression
-            raise
-
-    def _of(self, expression: Expression, negated: bool) -> list[Filter]:
         if isinstance(expression, Constraint):
             self.work.spend(1)
             simple = simplify(expression)
@@ -134,9 +127,13 @@ class _Expansion:
         if isinstance(expression, Not):
             return self.of(expression.part, not negated)
         parts = [self.of(part, negated) for part in dict.fromkeys(expression.parts)]
-        if isinstance(expression, And) is not negated:
-            return self._product(parts)
-        return self._reduced({filter for part in parts for filter in part})
+        try:
+            if isinstance(expression, And) is not negated:
+                return self._product(parts)
+            return self._reduced({filter for part in parts for filter in part})
+        except OutOfSteps:
+            self.stuck = expression
+            raise
 
     def _product(self, parts: list[list[Filter]]) -> list[Filter]:
         # The smallest first; single filters are joined once instead of into every product.
@@ -150,6 +147,8 @@ class _Expansion:
         result = [together]
         names = {c.name for c in together}
         for part in parts[len(singles) :]:
+            if not result:
+                return []
             if len(result) * len(part) > 4 * self.max_filters:
                 raise OutOfSteps
             longest = len(max(result, key=len)) + len(max(part, key=len))
