@@ -8,6 +8,7 @@ before, so an event that matches the predicate matches the coarser one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 from tidings.language import expression as ex
@@ -16,6 +17,7 @@ from tidings.language.constraint import Constraint, simplify
 from tidings.language.errors import NormalFormError
 from tidings.language.filter import Filter
 from tidings.language.predicate import MAX_FILTERS, Predicate
+from tidings.language.reduction import listed
 from tidings.language.sets import TOP, after_prefix
 from tidings.language.text import MAX_CONSTANTS, MAX_TEXT
 
@@ -42,7 +44,7 @@ _GRAINS: Final = (
     _Grain(0, 0, 1),
 )
 _MULTIPLIED: Final = 64  # filters that factors of a predicate without a normal form may come to
-_HOPELESS: Final = 8  # times a bound: nothing that large is reduced, the next step comes at once
+_HOPELESS: Final = 4  # times a bound: what is that large is not reduced, but made coarser at once
 
 # The operators that select best come first.
 _SELECTIVE: Final = (
@@ -70,50 +72,93 @@ def coarser(
 
     >>> from tidings.language.predicate import parse
     >>> one = parse("class = 'alert' and severity > 2 or class = 'alarm' and severity > 7")
-    >>> print(coarser(one, characters=60))
+    >>> print(coarser(one, characters=50))
     class in ('alarm', 'alert')
     >>> print(coarser(one, characters=20))
     class prefix 'al'
     """
-    bounds = (characters, constants, filters)
+    bounds = Size(characters, constants, filters)
     if _fits(predicate, bounds):
         return predicate
+    kept: Collection[Filter]
     try:
-        current = predicate.reduce()
+        kept = predicate.filters
     except NormalFormError:
-        current = _outline(predicate.expression, min(_MULTIPLIED, filters))
-        if not _fits(current, bounds):
-            current = _outline(predicate.expression, 1)
-    if _fits(current, bounds):
-        return current
-    for grain in _GRAINS:
-        kept = {f for filter in current.filters for f in _coarser_filters(filter, grain)}
-        if () in kept:
-            break
-        if len(kept) <= filters * _HOPELESS:
-            current = Predicate.of(sorted(kept)).reduce()
-            if _fits(current, bounds):
-                return current
-        else:
-            current = Predicate.of(sorted(kept))
+        kept = _outline(predicate.expression, min(_MULTIPLIED, filters)).filters
+        if (found := _within(kept, bounds)) is not None:
+            return found
+        kept = _outline(predicate.expression, 1).filters
+    coarsest = {f for filter in kept for f in _coarser_filters(filter, _GRAINS[-1])}
+    if len(coarsest) > filters or () in coarsest:
+        return EVERYTHING
+    for grain in (None, *_GRAINS):
+        if grain is not None:
+            kept = {f for filter in kept for f in _coarser_filters(filter, grain)}
+        kept = _gathered(kept)
+        if (found := _within(kept, bounds)) is not None:
+            return found
     return EVERYTHING
 
 
-def size(predicate: Predicate) -> tuple[int, int, int | None]:
-    """Its characters, constants and filters; None for the last if it has no normal form."""
+class Size(NamedTuple):
+    """How large a predicate is; `filters` is None if it has no normal form."""
+
+    characters: int
+    constants: int
+    filters: int | None
+
+
+def size(predicate: Predicate) -> Size:
+    """How large a predicate is."""
     constants = sum(map(_constants, ex.constraints(predicate.expression)))
     try:
         filters = len(predicate.filters)
     except NormalFormError:
-        return len(str(predicate)), constants, None
-    return len(str(predicate)), constants, filters
+        return Size(len(str(predicate)), constants, None)
+    return Size(len(str(predicate)), constants, filters)
 
 
-def _fits(predicate: Predicate, bounds: tuple[int, int, int]) -> bool:
+def _fits(predicate: Predicate, bounds: Size) -> bool:
     return all(
-        found is not None and found <= bound
+        found is not None and bound is not None and found <= bound
         for found, bound in zip(size(predicate), bounds, strict=True)
     )
+
+
+def _within(filters: Collection[Filter], bounds: Size) -> Predicate | None:
+    """The predicate of these filters, reduced, if it is within the bounds."""
+    assert bounds.filters is not None
+    constraints = [c for filter in filters for c in filter]
+    if (
+        len(filters) > _HOPELESS * bounds.filters
+        or sum(map(_constants, constraints)) > _HOPELESS * (1 + bounds.constants)
+        or sum(map(_characters, constraints)) > _HOPELESS * bounds.characters
+    ):
+        return None
+    found = Predicate(ex.disjoin(map(ex.conjoin, sorted(filters)))).reduce()
+    return found if _fits(found, bounds) else None
+
+
+def _gathered(filters: Collection[Filter]) -> set[Filter]:
+    """The filters, where those that ask only for one value of an attribute become one list."""
+    values: dict[tuple[str, str], list[Constraint]] = {}
+    others: set[Filter] = set()
+    for filter in filters:
+        first = filter[0] if len(filter) == 1 else None
+        if first and first.operator in ("=", "in") and not first.negated and first.type != "bool":
+            values.setdefault((first.name, first.type), []).append(first)
+        else:
+            others.add(filter)
+    for (name, kind), same in values.items():
+        others.add(Filter((listed(name, kind, same) if len(same) > 1 else same[0],)))
+    return others
+
+
+def _characters(constraint: Constraint) -> int:
+    """About how many characters the text of a constraint has."""
+    operand = constraint.operand
+    values = operand if isinstance(operand, tuple) else (operand,)
+    return len(constraint.name) + 8 + sum(len(v) + 2 if isinstance(v, str) else 3 for v in values)
 
 
 def _constants(constraint: Constraint) -> int:
@@ -240,12 +285,7 @@ def _shorter(constraint: Constraint, text: str, length: int) -> Constraint:
 
 def _shorter_pattern(constraint: Constraint, pattern: str, length: int) -> Constraint:
     """The beginning of a pattern if it is plain text, else its longest plain piece."""
-    pieces = [""]
-    for part in wildcard.tokens(pattern):
-        if isinstance(part, str):
-            pieces[-1] += part
-        else:
-            pieces.append("")
+    pieces = wildcard.pieces(pattern)
     ignoring = "i" if constraint.operator == "ilike" else ""
     longest = max(pieces, key=len)
     if pieces[0] and 2 * len(pieces[0]) >= min(len(longest), length):

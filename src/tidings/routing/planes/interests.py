@@ -44,9 +44,9 @@ _predicates: dict[str, Predicate] = {}
 
 
 def predicate_of(text: str) -> Predicate:
-    """The predicate that a text writes."""
+    """The predicate that a text writes; as large as a neighbour's may be."""
     found = _predicates.get(text)
-    return _remember(text, parse(text)) if found is None else found
+    return _remember(text, parse(text, max_characters=None)) if found is None else found
 
 
 @lru_cache(REMEMBERED)
