@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import Annotated, Any
@@ -155,7 +156,7 @@ async def _subscribe(
         sys.stderr.flush()
         dropped = taken = 0
         async for event in subscription:
-            write(json.dumps(event))
+            write(json.dumps(event, default=_encoded))
             sys.stdout.flush()
             taken += 1
             if net.dropped > dropped:
@@ -164,6 +165,11 @@ async def _subscribe(
             if count is not None and taken >= count:
                 break
     return 0
+
+
+def _encoded(raw: bytes) -> str:
+    """Bytes, for which JSON has no type, as Base64."""
+    return b64encode(raw).decode()
 
 
 def token_of(path: Path | None) -> str:

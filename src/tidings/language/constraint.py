@@ -19,8 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from tidings.language import wildcard
 from tidings.language.dialects import DIALECTS
-from tidings.language.event import SCALARS, Event, Scalar, lookup
+from tidings.language.event import Event, lookup
 from tidings.language.folding import caseless, fold
+from tidings.language.values import SCALARS, Scalar, is_unicode
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -143,9 +144,9 @@ def check(constraint: Constraint) -> Check:
     plain = "." not in name  # then only the event's own key can hold the attribute
 
     def holds(event: Mapping[str, Any]) -> bool:
-        value = event.get(name)
+        value: Any = event.get(name)
         kind = type(value)
-        if kind in accepts:
+        if kind in accepts and (kind is not str or value.isascii() or is_unicode(value)):
             if test(value):
                 return wanted
             if plain:

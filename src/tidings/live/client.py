@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from tidings.language.errors import EventError
 from tidings.language.predicate import Predicate
 from tidings.live.access import MAX_EVENT_BYTES, client_tls
 from tidings.live.connection import Connection
@@ -36,6 +37,7 @@ from tidings.live.subscription import (
 )
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
+from tidings.wire.events import PLAIN, as_sent
 from tidings.wire.frames import MAX_CLIENT
 
 WINDOW: Final = 32_768  # unacknowledged publications
@@ -464,19 +466,17 @@ class Client:
 
     async def feedback(self, event: Tiding, reply: Mapping[str, Any]) -> None:
         """Reply to the publisher of an event, who finds (number, reply) in its `replies`."""
-        _encoded(reply, "the reply")
+        sent, _ = _checked(reply, "the reply")
         await self._ask(
-            m.Feedback(self._next_request(), event.source, event.life, event.number, dict(reply))
+            m.Feedback(self._next_request(), event.source, event.life, event.number, sent)
         )
 
     async def ask(
         self, kind: str, event: Mapping[str, Any] | None = None, subscription: str = ""
     ) -> list[dict[str, Any]]:
         """Ask the network: `trace` or `why` about an event, or `status` of the routers."""
-        _encoded(event or {}, "the event")
-        answer: m.Answer = await self._ask(
-            m.Ask(self._next_request(), kind, dict(event or {}), subscription)
-        )
+        sent, _ = _checked(event or {}, "the event")
+        answer: m.Answer = await self._ask(m.Ask(self._next_request(), kind, sent, subscription))
         if answer.error:
             raise RefusedError(answer.error)
         return answer.findings
@@ -586,22 +586,30 @@ def _rename(subscription: Subscription, done: asyncio.Future[Any]) -> None:
 
 
 def _encoded(event: Mapping[str, Any], what: str) -> bytes:
-    """An event as bytes; `RefusedError` for one that a router would take for a broken protocol."""
+    """An event as bytes; `RefusedError` for one that the network cannot carry."""
+    return _checked(event, what)[1]
+
+
+def _checked(event: Mapping[str, Any], what: str) -> tuple[dict[str, Any], bytes]:
+    """An event in types that messages carry, and as bytes."""
     if type(event) is not dict and not isinstance(event, Mapping):
         raise RefusedError(f"{what}: expected a mapping, found {type(event).__name__}")
     try:
-        "".join(event)  # the quickest test of all names
-    except TypeError:
-        names: Iterable[object] = event
-        name = next(name for name in names if not isinstance(name, str))
-        raise RefusedError(f"{what}: expected texts as names, found {name!r:.60}") from None
-    try:
-        data = m.encode(event)
-    except (TypeError, OverflowError, RecursionError, ValueError) as error:
+        if type(event) is dict and PLAIN.issuperset(map(type, event.values())):
+            sent = event
+        else:
+            sent = as_sent(event)
+        try:
+            "".join(sent)  # the quickest test of all names
+            data = m.encode(sent)
+        except (TypeError, OverflowError, UnicodeEncodeError):
+            sent = as_sent(event)  # raises an error that names the attribute
+            data = m.encode(sent)
+    except EventError as error:
         raise RefusedError(f"{what} cannot be sent: {error}") from None
     if len(data) > MAX_EVENT_BYTES:
         raise RefusedError(f"{what} is larger than {MAX_EVENT_BYTES} bytes")
-    return data
+    return sent, data
 
 
 def _predicate_text(predicate: Predicate | str) -> str:
