@@ -11,6 +11,7 @@ This file knows nothing of predicates.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 from tidings.language.errors import EventError
@@ -123,15 +124,28 @@ def _follow(
     if id(record) in within or len(within) > MAX_EVENT_DEPTH:
         return
     inside = (*within, id(record))
-    dot = rest.find(".")
-    while dot >= 0:
-        for element in opened(record.get(rest[:dot]), inside):
+    for key in _keys(record, rest):
+        for element in opened(record.get(key), inside):
             if isinstance(element, dict):
-                _follow(element, rest[dot + 1 :], found, inside)
-        dot = rest.find(".", dot + 1)
+                _follow(element, rest[len(key) + 1 :], found, inside)
     value = record.get(rest)
     if value is not None:
         found.extend(_scalars(value, inside))
+
+
+def _keys(record: Mapping[str, Any], rest: str) -> list[str]:
+    """The keys of a record that a dotted name may go through, the shortest first.
+
+    A name may have hundreds of dots and the record few keys, or the other way round.
+    """
+    dots = rest.count(".")
+    if dots > len(record):
+        names: list[Any] = list(record)
+        return sorted(
+            (k for k in names if isinstance(k, str) and rest.startswith(k + ".")), key=len
+        )
+    ends = accumulate((len(part) + 1 for part in rest.split(".")[:-1]), initial=-1)
+    return [rest[:end] for end in ends if end >= 0]
 
 
 def _flatten(
