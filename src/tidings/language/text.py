@@ -28,7 +28,6 @@ from tidings.language.constraint import (
 )
 from tidings.language.dialects import DIALECTS
 from tidings.language.errors import PredicateError
-from tidings.language.event import Scalar
 from tidings.language.expression import (
     ALWAYS,
     MAX_DEPTH,
@@ -42,6 +41,7 @@ from tidings.language.expression import (
     negate,
 )
 from tidings.language.habits import OPERATORS_ELSEWHERE, hint_at, with_hint
+from tidings.language.values import Scalar
 
 MAX_TEXT: Final = 1024 * 1024  # characters
 MAX_CONSTANTS: Final = 65_536  # in one predicate
