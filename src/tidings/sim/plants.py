@@ -179,8 +179,10 @@ class ForwardEverywhere(ContentRouter):
 class ForwardBlindly(ContentRouter):
     """Sends an event on in the whole tree."""
 
-    def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
-        return True
+    def wanting(
+        self, interfaces: tuple[str, ...], event: dict[str, Any], view: View
+    ) -> list[str] | tuple[str, ...]:
+        return interfaces
 
 
 class NeverSeen(Once):

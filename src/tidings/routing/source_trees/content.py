@@ -351,18 +351,27 @@ class ContentRouter:
     def forward(self, publication: Publication, view: View, out: list[Action]) -> None:
         """Deliver here, and send on to the children in the source's tree that want it (F3)."""
         self.local.deliver(publication, out)
-        for child in view.routes.children(publication.source):
-            if self.is_wanted(child, publication.event, view):
-                if self.plane.neighbours.is_up(child):
-                    out.append(Send(child, publication))
-                else:
-                    out.append(Drop("the link is down", publication))
+        children = view.routes.children(publication.source)
+        for child in self.wanting(children, publication.event, view):
+            if self.plane.neighbours.is_up(child):
+                out.append(Send(child, publication))
+            else:
+                out.append(Drop("the link is down", publication))
+
+    def wanting(
+        self, interfaces: tuple[str, ...], event: dict[str, Any], view: View
+    ) -> list[str] | tuple[str, ...]:
+        """The interfaces behind which some node wants an event."""
+        if not interfaces:
+            return interfaces
+        if self.board is not None and view is self.views.newest:
+            wanting = self.board.links(event, view.table)
+            return [name for name in interfaces if name in wanting] if wanting else ()
+        return [name for name in interfaces if wants(view.table.get(name, NOTHING), event)]
 
     def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
         """Whether any node behind an interface wants an event."""
-        if self.board is not None and view is self.views.newest:
-            return interface in self.board.links(event, view.table)
-        return wants(view.table.get(interface, NOTHING), event)
+        return bool(self.wanting((interface,), event, view))
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
