@@ -69,6 +69,10 @@ def _patterns() -> Iterator[tuple[str, str]]:
         ),
     )
     yield (
+        "search: one long run of a character",
+        " or ".join(f"x like '%{'a' * n}_%' and x contains '{'a' * n}'" for n in range(500, 530)),
+    )
+    yield (
         "search: two alphabets",
         f"x like '%{long[:200]}%{other[:200]}%' and not x like '%{other[:200]}%{long[:200]}%'",
     )

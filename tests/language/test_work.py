@@ -46,6 +46,7 @@ def at_most(calls: int) -> Iterator[None]:
 ALWAYS = (
     "search: the same and 60 values refused",
     "search: strangers refused",
+    "search: one long run of a character",
     "or: x icontains 'a{}b'",
     "or: x ilike '%a{}%b%'",
     "or: a > {0} and b < {0}",
