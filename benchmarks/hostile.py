@@ -69,6 +69,10 @@ def _patterns() -> Iterator[tuple[str, str]]:
         ),
     )
     yield (
+        "search: one long run of a character",
+        " or ".join(f"x like '%{'a' * n}_%' and x contains '{'a' * n}'" for n in range(500, 530)),
+    )
+    yield (
         "search: two alphabets",
         f"x like '%{long[:200]}%{other[:200]}%' and not x like '%{other[:200]}%{long[:200]}%'",
     )
@@ -114,6 +118,10 @@ def _conjunctions() -> Iterator[tuple[str, str]]:
             f"and: {number} factors",
             _factors(lambda i: f"a{i} = 1 or b{i} > 0", number),
         )
+    yield (
+        "and: 5 factors, 200 times",
+        " or ".join(_factors(lambda i, j=j: f"a{i} > {j} or b{i} < {j}", 5) for j in range(200)),  # type: ignore[misc]
+    )
     yield "and: 1,000 factors on two attributes", _factors(lambda i: f"a = {i} or b > {i}", 1_000)
     for number, each in ((2, 60), (3, 16)):
         yield (
