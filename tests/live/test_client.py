@@ -35,6 +35,7 @@ from tidings.wire.messages import MAX_PREDICATE
         {"x": "a" * 1_100_000},
         {"x": object()},
         {"x": 2**64},
+        {"x": Decimal(2**64)},
         {"x": "\ud800"},
         {"x": [{1: 2}]},
         {"x": timedelta(1)},
