@@ -139,6 +139,8 @@ def _keys(record: Mapping[str, Any], rest: str) -> list[str]:
     A name may have hundreds of dots and the record few keys, or the other way round.
     """
     dots = rest.count(".")
+    if dots < 2:
+        return [rest[: rest.index(".")]] if dots else []
     if dots > len(record):
         names: list[Any] = list(record)
         return sorted(
