@@ -39,6 +39,7 @@ MAX_EVENT_BYTES = LIMITS.event_bytes
         {"x": "a" * 1_100_000},
         {"x": object()},
         {"x": 2**64},
+        {"x": Decimal(2**64)},
         {"x": "\ud800"},
         {"x": [{1: 2}]},
         {"x": timedelta(1)},

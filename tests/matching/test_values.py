@@ -214,3 +214,60 @@ def test_dates_in_json_are_the_texts_that_dates_stand_for() -> None:
     assert table.match_batch(pa.Table.from_pylist([event])).num_rows == 1
     text = '{"day": "2024-02-29", "at": "2024-02-29T10:00:00Z", "clock": "09:30"}'
     assert table.match(text) == [1]
+
+
+def runs(values: list[Any], ends: list[int], kind: pa.DataType) -> pa.Array:
+    return pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
+
+
+ODDLY_STORED = {
+    "runs in records that may be null": (
+        pa.StructArray.from_arrays(
+            [runs([date(2024, 1, 1), None], [2, 3], pa.date32())],
+            ["b"],
+            mask=pa.array([False, True, False]),
+        ),
+        [{"b": "2024-01-01"}, None, {}],
+    ),
+    "runs of views": (
+        pa.StructArray.from_arrays([runs(["x", "y"], [1, 3], pa.string_view())], ["b"]),
+        [{"b": "x"}, {"b": "y"}, {"b": "y"}],
+    ),
+    "a dictionary of views": (
+        pa.DictionaryArray.from_arrays([0, None, 1], pa.array(["x", "y"], pa.string_view())),
+        ["x", None, "y"],
+    ),
+    "maps of views of bytes": (
+        pa.array([[("b", b"x")], None, []], pa.map_(pa.string(), pa.binary_view())),
+        [None, None, None],
+    ),
+    "maps that repeat a key, in lists": (
+        pa.array(
+            [[[("b", 1), ("b", 5)], [("b", 2)]], [[("b", 5), ("b", None)]], None],
+            pa.list_(pa.map_(pa.string(), pa.int64())),
+        ),
+        [[{"b": 5}, {"b": 2}], None, None],
+    ),
+    "views of lists": (
+        pa.array([["x"], None, ["y", None]], pa.list_view(pa.string())),
+        ["x", None, "y"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:Encountered key")  # by Arrow, where a map repeats a key
+@pytest.mark.parametrize(("array", "plain"), ODDLY_STORED.values(), ids=ODDLY_STORED.keys())
+@pytest.mark.parametrize("matcher", MATCHERS)
+def test_the_way_in_which_arrow_stores_values_never_matters(
+    array: pa.Array, plain: list[Any], matcher: str
+) -> None:
+    texts = ["a = 'x'", "a.b = 'x' or a.b > '2'", "a.b = 5", "a.b = 1", "a.b = 2", "a.b is null"]
+    texts += ["a matches 'y' or a.b matches 'y'", "exists a", "not exists a and z = 1"]
+    held = [(n, parse(text)) for n, text in enumerate(texts)]
+    for begin in range(3):
+        batch = pa.table({"a": array.slice(begin), "z": [1, 1, 1][begin:]})
+        events = [{"a": value, "z": 1} for value in plain[begin:]]
+        expected = [(row, n) for row, e in enumerate(events) for n, p in held if p.matches(e)]
+        found = MATCHERS[matcher](held).match_batch(batch)
+        pairs = zip(*(found.column(c).to_pylist() for c in ("event", "subscription")), strict=True)
+        assert sorted(pairs) == expected

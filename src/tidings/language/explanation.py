@@ -31,7 +31,7 @@ from tidings.language.expression import And, Expression, Not, Or
 from tidings.language.filter import Filter
 from tidings.language.predicate import Predicate
 from tidings.language.text import write_constraint, write_value
-from tidings.language.values import Scalar, opened, scalar
+from tidings.language.values import Scalar, elements_of, opened, scalar
 
 MAX_VALUE_SHOWN: Final = 60  # characters of one value
 MAX_VALUES_SHOWN: Final = 5  # values of one list
@@ -287,7 +287,8 @@ def _collect(
             what = "a text with a lone surrogate" if kind is str else f"of type {kind.__name__}"
             names.setdefault(name, f"{what}, not a value")
         elif not records:
-            absent = "null" if value is None else "a list of nulls" if value else "an empty list"
+            listed = () if value is None else elements_of(value) or ()
+            absent = "null" if value is None else "a list of nulls" if listed else "an empty list"
             names.setdefault(name, absent)
 
 

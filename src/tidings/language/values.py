@@ -116,13 +116,13 @@ def elements_of(value: Any) -> Sequence[Any] | None:
 def _array(value: Any) -> Sequence[Any] | None:
     """The elements of an array of NumPy, pandas and their like; None for a scalar of theirs."""
     kind = getattr(value.dtype, "kind", None)
+    if kind is not None and kind not in _ARRAYS:  # its `item` may give an integer all the same
+        return ()
     if getattr(value, "shape", ()) == () and not hasattr(value, "mask"):
         if kind == "M" or not hasattr(value, "item"):
             return None
         item = value.item()
         return None if type(item) is type(value) else (item,)
-    if kind is not None and kind not in _ARRAYS:
-        return ()
     if kind == "M" and type(value).__module__ == "numpy":  # its `tolist` may give integers
         return list(value)
     held = value.tolist()

@@ -50,7 +50,7 @@ def is_known(kind: pa.DataType) -> bool:
     if is_listed(kind) or types.is_dictionary(kind):
         return is_known(kind.value_type)
     return bool(
-        is_text(kind)
+        (is_text(kind) and not types.is_string_view(kind))  # Arrow cannot `take` from views
         or types.is_integer(kind)
         or types.is_floating(kind)
         or types.is_boolean(kind)
@@ -67,12 +67,16 @@ def as_values(array: pa.Array) -> pa.Array:
     kind = array.type
     if is_known(kind):
         return array
-    if isinstance(array, pa.ExtensionArray) or pa.types.is_run_end_encoded(kind):
-        return as_values(_plain(array))
+    if isinstance(array, pa.ExtensionArray):
+        return as_values(_stored(array))
+    if pa.types.is_run_end_encoded(kind):
+        rows = np.arange(array.offset, array.offset + len(array))
+        runs = np.searchsorted(array.run_ends.to_numpy(), rows, side="right")
+        return as_values(array.values).take(pa.array(runs))
     if pa.types.is_dictionary(kind):
-        return as_values(array.dictionary_decode())
+        return as_values(array.dictionary).take(array.indices)
     if pa.types.is_struct(kind):
-        fields = [as_values(field) for field in array.flatten()]
+        fields = [as_values(array.field(f)) for f in range(kind.num_fields)]
         return pa.StructArray.from_arrays(
             fields, [field.name for field in kind], mask=array.is_null()
         )
@@ -94,6 +98,8 @@ def as_values(array: pa.Array) -> pa.Array:
 def _scalars(array: pa.Array) -> pa.Array:
     """A column of scalars of a type that the language does not have."""
     kind, types = array.type, pa.types
+    if types.is_string_view(kind):
+        return array.cast(pa.large_string())
     if types.is_date(kind):
         days = array.cast(pa.date32(), safe=False) if types.is_date64(kind) else array
         return _within(days.cast(pa.int32()), days, FIRST_DAY, LAST_DAY).cast(pa.string())
@@ -137,10 +143,8 @@ def _integers(array: pa.Array) -> pa.Array:
         return array
 
 
-def _plain(array: pa.Array) -> pa.Array:
-    """A column of an extension type as texts of UUIDs or as it is stored; one of runs, decoded."""
-    if pa.types.is_run_end_encoded(array.type):
-        return pc.run_end_decode(array)
+def _stored(array: pa.Array) -> pa.Array:
+    """A column of an extension type as it is stored; one of UUIDs as their texts."""
     if array.type.extension_name != "arrow.uuid":
         return array.storage
     held = array.storage.to_pylist()

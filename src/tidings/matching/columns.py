@@ -149,7 +149,13 @@ def _leaves(
     if array.null_count:
         rows = rows[places]
         if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            array = array.take(pa.array(places))
+            try:
+                array = array.take(pa.array(places))
+            except pa.ArrowNotImplementedError:  # it holds views or runs
+                array = as_values(array).take(pa.array(places))
+                kind = array.type
+                if pa.types.is_null(kind):
+                    return
             places = np.arange(places.size)
     if pa.types.is_struct(kind):
         for field, inner in zip(kind, array.flatten(), strict=True):
@@ -162,14 +168,15 @@ def _leaves(
         lengths = np.diff(array.offsets.to_numpy())
         begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         keys = array.keys.slice(begin, end - begin)
-        items = array.items.slice(begin, end - begin)
-        inner_rows = np.repeat(rows, lengths)
+        items = as_values(array.items.slice(begin, end - begin))
+        owners = np.repeat(np.arange(lengths.size), lengths)  # the map that each entry lies in
         for key in pc.unique(keys).to_pylist():
             own = f"{name}.{key}"
             if own in wanted or own in prefixes:
-                chosen = pc.equal(keys, key)
-                at = chosen.to_numpy(zero_copy_only=False)
-                yield from _leaves(items.filter(chosen), own, inner_rows[at], wanted, prefixes)
+                at = np.flatnonzero(pc.equal(keys, key).to_numpy(zero_copy_only=False))
+                at = at[np.diff(owners[at], append=-1) != 0]  # of a repeated key, the last counts
+                chosen = items.take(pa.array(at))
+                yield from _leaves(chosen, own, rows[owners[at]], wanted, prefixes)
     elif is_listed(kind):
         lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
         yield from _leaves(array.flatten(), name, np.repeat(rows, lengths), wanted, prefixes)

@@ -199,9 +199,8 @@ def _pruned(column: pa.Array, asked: Collection[str]) -> pa.Array:
     kept = [(f, rest) for f, field in enumerate(kind) if (rest := below(field.name, asked))]
     if not kept:
         return pa.nulls(len(column))
-    fields = column.flatten()
     return pa.StructArray.from_arrays(
-        [_pruned(fields[f], rest) for f, rest in kept],
+        [_pruned(column.field(f), rest) for f, rest in kept],
         [kind.field(f).name for f, _ in kept],
         mask=column.is_null() if column.null_count else None,
     )

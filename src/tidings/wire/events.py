@@ -47,8 +47,6 @@ def _record(record: Mapping[Any, Any], prefix: str, level: int) -> dict[str, Any
 
 
 def _value(value: Any, name: str, level: int) -> Any:
-    if type(value) is int and not LEAST <= value <= MOST:
-        raise EventError(f"attribute {name!r}: expected an integer of at most 64 bits")
     if is_null(value):
         return None
     if isinstance(value, bytes | bytearray | memoryview):
@@ -68,6 +66,8 @@ def _value(value: Any, name: str, level: int) -> Any:
             f"attribute {name!r}: expected text, a number, a boolean, a date, bytes, a list or a "
             f"record, found {found}"
         )
+    if type(held) is int and not LEAST <= held <= MOST:
+        raise EventError(f"attribute {name!r}: expected an integer of at most 64 bits")
     return held
 
 
