@@ -232,7 +232,11 @@ class ContentRouter:
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
-        if type(cause) is Received and type(cause.packet) is Publication:  # nearly always
+        if type(cause) is Publish:  # events first: they are nearly all causes
+            view = self.views.used
+            self.forward(self.local.publish(cause.event, view.routes.digest), view, out)
+            return out
+        if type(cause) is Received and type(cause.packet) is Publication:
             self._publication(cause.neighbour, cause.packet, out)
             return out
         now = self._clock.read(now)
@@ -252,9 +256,6 @@ class ContentRouter:
                 self._subscribe(id, predicate, now, out)
             case Unsubscribe(id):
                 self._unsubscribe(id)
-            case Publish(event):
-                view = self.views.used
-                self.forward(self.local.publish(event, view.routes.digest), view, out)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = self._switch_at = self._switch_by = None
