@@ -414,7 +414,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "switch at once": Plant("cbcb", SwitchAtOnce),
     "no marker": Plant("cbcb", NoMarker),
     "former views forget": Plant("cbcb", FormerViewsForget),
-    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch),
+    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch, first=40),
     "prunes too soon": Plant("cbcb", PrunesTooSoon),
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
