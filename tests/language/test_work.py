@@ -178,9 +178,9 @@ def test_a_search_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_regular_expressions_are_bounded_together() -> None:
     one = r"x matches 'a\pL{{30}}{}'"
     assert parse(" or ".join([one.format(1)] * 300)).matches({"x": "b"}) is False
-    with pytest.raises(PredicateError, match="at most 100000 instructions in one predicate"):
+    with pytest.raises(PredicateError, match="at most 50000 instructions in one predicate"):
         parse(" or ".join(map(one.format, range(300))))
-    assert tx.MAX_PROGRAMS == 100_000
+    assert tx.MAX_PROGRAMS == 50_000
 
 
 def test_a_name_with_many_dots_is_followed_by_the_keys_that_exist() -> None:

@@ -46,7 +46,7 @@ from tidings.language.values import Scalar
 MAX_TEXT: Final = 1024 * 1024  # characters
 MAX_CONSTANTS: Final = 65_536  # in one predicate
 MAX_NAME: Final = 1_024  # characters
-MAX_PROGRAMS: Final = 100_000  # instructions of all regular expressions of one predicate
+MAX_PROGRAMS: Final = 50_000  # instructions of all regular expressions of one predicate
 
 TYPES: Final = {
     "int": "int",
