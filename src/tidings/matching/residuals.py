@@ -37,7 +37,7 @@ class Residuals:
         """The number of a residual, which is added if it is new."""
         number = self._later.get(asked)
         if number is None:
-            self._checks.append(_check(asked))
+            self._checks.append(shared_check(asked))
             number = self._later[asked] = len(self._checks) - 1
         return number
 
@@ -59,7 +59,7 @@ class Residuals:
         """The function that evaluates a residual on an event."""
         check = self._checks[residual]
         if check is None:
-            check = self._checks[residual] = _check(self._asked[residual])
+            check = self._checks[residual] = shared_check(self._asked[residual])
         return check
 
     def answered(
@@ -94,7 +94,7 @@ class Residuals:
         return np.concatenate((numbers, np.unique(owners[answers[residuals]])))
 
 
-def _check(asked: Expression) -> Check:
+def shared_check(asked: Expression) -> Check:
     """The function that evaluates a residual, made once and shared."""
     check = _CHECKS.get(asked)
     if check is None:

@@ -1,0 +1,87 @@
+# The attributes that subscriptions ask about, each with a number.
+
+cdef class Names:
+    """Attributes by name.
+
+    `codes` is what the readers look up: for each name that somebody asks about, and for each
+    beginning of one before a dot, a code (see event.pxi).
+    """
+
+    cdef readonly dict codes
+    cdef readonly list listed  # name and whether its texts are folded, by number
+    cdef dict numbers  # by name
+    cdef dict folded_numbers
+    cdef uint32_t *folded  # by attribute: the one that holds its texts folded, or zero
+    cdef uint32_t folded_room
+    cdef uint32_t count
+    cdef list outgrown  # arrays that a reader may still use
+
+    def __cinit__(self):
+        self.codes = {}
+        self.numbers = {}
+        self.folded_numbers = {}
+        self.listed = [("", False)]
+        self.outgrown = []
+        self.count = 1  # zero is nobody's
+        self.reserve(16)
+
+    def __dealloc__(self):
+        free(self.folded)
+
+    cdef int reserve(self, uint32_t room) except -1:
+        cdef uint32_t *larger
+        cdef bytes old
+        if room <= self.folded_room:
+            return 0
+        room = 2 * room
+        larger = <uint32_t *> zeroed(room * sizeof(uint32_t))
+        if self.folded != NULL:
+            memcpy(larger, self.folded, self.folded_room * sizeof(uint32_t))
+            self.outgrown.append(PyCapsule_New(self.folded, NULL, free_capsule))
+        self.folded = larger
+        self.folded_room = room
+        return 0
+
+    cdef uint32_t attribute(self, str name, bint folded) except 0:
+        """The number of an attribute, or of the one that holds its texts folded."""
+        cdef dict numbers = self.folded_numbers if folded else self.numbers
+        cdef uint32_t plain
+        found = numbers.get(name)
+        if found is not None:
+            return found
+        plain = self.attribute(name, False) if folded else 0
+        self.reserve(self.count + 2)
+        if folded:
+            self.folded[plain] = self.count
+        else:
+            self.enter(name)
+        numbers[name] = self.count
+        self.listed.append((name, folded))
+        self.count += 1
+        return self.count - 1
+
+    cdef int enter(self, str name) except -1:
+        """Enter a name that is asked about into the codes."""
+        cdef Py_ssize_t dot = name.find(".")
+        self.codes[name] = 2 * (self.count + 1) + (self.codes.get(name, 0) & 1)
+        while dot >= 0:
+            beginning = name[:dot]
+            self.codes[beginning] = self.codes.get(beginning, 0) | 1
+            dot = name.find(".", dot + 1)
+        return 0
+
+    def asked(self):
+        """The attributes that subscriptions ask about."""
+        return set(self.numbers)
+
+    cdef int restore(self, list listed) except -1:
+        """Number the attributes of a saved table as they were; raises if that cannot be."""
+        for name, folded in listed[1:]:
+            if type(name) is not str or self.attribute(name, bool(folded)) != self.count - 1:
+                raise ValueError(f"the attribute {name!r} is not where it belongs")
+            if folded:
+                learn_folds()
+        return 0
+
+cdef void free_capsule(object capsule) noexcept:
+    free(PyCapsule_GetPointer(capsule, NULL))
