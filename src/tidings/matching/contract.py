@@ -135,9 +135,14 @@ def check_texts(ids: Collection[Id]) -> None:
         )
 
 
+def is_integer(id: Id) -> bool:
+    """Whether an id is a 64-bit integer."""
+    return type(id) is int and -(2**63) <= id < 2**63
+
+
 def all_integers(ids: Iterable[Id]) -> bool:
     """Whether there are ids and all of them are 64-bit integers."""
-    fits = [type(id) is int and -(2**63) <= id < 2**63 for id in ids]
+    fits = list(map(is_integer, ids))
     return bool(fits) and all(fits)
 
 

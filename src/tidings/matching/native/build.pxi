@@ -13,6 +13,7 @@ cdef enum:
     MOST_CUTS = 255
     FEW_FOR_PAIR = 24  # filters that do not deserve blocks for two columns,
     FEW_FOR_BLOCK = 12  # or any
+    TEXT_LIST = 0x80000000  # while sorting: lists of texts come behind all others
 
 # What a filter in a block costs an event that has the columns, in tests of a record.
 cdef double PER_BLOCK = 0.02
@@ -616,17 +617,17 @@ cdef int sort_ordered(Builder *b) except -1 nogil:
     for i in range(b.order_count):
         entry = &b.order_entries[i]
         if entry.list % LISTS >= 4:
-            entry.list |= OWNER_SHARED  # behind all lists of numbers
+            entry.list |= TEXT_LIST  # behind all lists of numbers
     b.scratch = enlarged(b.scratch, max(b.order_count, <size_t> 1) * sizeof(TextEntry))
     all = <TextEntry *> b.scratch
     for i in range(b.order_count):
         all[i].entry = b.order_entries[i]
         all[i].text = text_of(first_test(b.records[b.order_entries[i].record])) \
-            if all[i].entry.list & OWNER_SHARED else NO_TEXT
+            if all[i].entry.list & TEXT_LIST else NO_TEXT
     qsort(all, b.order_count, sizeof(TextEntry), compare_text_entries)
     for i in range(b.order_count):
         b.order_entries[i] = all[i].entry
-        b.order_entries[i].list &= ~<uint32_t> OWNER_SHARED
+        b.order_entries[i].list &= ~<uint32_t> TEXT_LIST
     return 0
 
 cdef size_t group_end(const Builder *b, size_t begin) noexcept nogil:
@@ -789,9 +790,6 @@ cdef uint64_t place_records(Builder *b, uint8_t *base) noexcept nogil:
         place_record(b, base, &at, <uint32_t> i)
     return at
 
-cdef inline uint32_t owner_of(const Record *record) noexcept nogil:
-    return record.number | (OWNER_SHARED if record.flags & SHARED else 0)
-
 cdef bint same_test(const Record *one, const Record *other) noexcept nogil:
     """Whether two records of one test have the same test."""
     return one.size == other.size and \
@@ -811,7 +809,7 @@ cdef void write_list(Builder *b, size_t begin, size_t end, uint32_t *list) noexc
                 list[1] = b.places[b.key_entries[i].record]
             b.key_entries[i].exact = same_test(exact, record)
         if b.key_entries[i].exact:
-            list[2 + count] = owner_of(record)
+            list[2 + count] = record.owner
             count += 1
     list[0] = count
     if count == 0:
@@ -857,7 +855,7 @@ cdef void write_ordered(Builder *b, uint8_t *base, const Header *header) noexcep
         if list.count == 0:
             list.begin = <uint32_t> i
         list.count += 1
-        owners[i] = owner_of(b.records[entry.record])
+        owners[i] = b.records[entry.record].owner
         if i < numbers:
             bounds[i] = number_at(first_test(b.records[entry.record]), 0).high
         else:
@@ -969,7 +967,7 @@ cdef void measure(Builder *b, Header *header) noexcept nogil:
     header.local_mask = <uint32_t> (locals - 1)
     for i in range(b.count):
         header.sizes[RECORDS] += b.records[i].size
-        header.constraints += b.records[i].tests
+        header.constraints += b.records[i].constraints
     header.sizes[CELLS] = cells * sizeof(Cell)
     header.sizes[ENTRIES] = entries * sizeof(uint32_t)
     header.sizes[LOCALS] = locals * sizeof(uint32_t)
@@ -1035,6 +1033,8 @@ cdef void *build(const Record *const *records, size_t count, uint64_t seed) exce
         free(b.keys)
         b.keys = NULL
         sort_blocks(&b)  # may leave some to keys
+        header.by_path[PATH_KEY] += header.by_path[PATH_BLOCK] - <uint32_t> b.block_count
+        header.by_path[PATH_BLOCK] = <uint32_t> b.block_count
         sort_words(&b, b.key_entries, b.key_entry_count, sizeof(KeyEntry))
         sort_ordered(&b)
         block = lay_out(&b, &header)

@@ -19,9 +19,12 @@ from libc.stdint cimport (
 from libc.stdlib cimport calloc, free, qsort, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
+import sys
 from collections.abc import Mapping
 from os import urandom
 from threading import RLock
+
+import numpy as np
 
 from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_DEPTH, _as_event_error as as_event_error
@@ -30,6 +33,8 @@ from tidings.language.expression import conjoin
 from tidings.language.folding import _fold_character as fold_character, fold
 from tidings.language.wildcard import MANY as WILDCARD_MANY, ONE as WILDCARD_ONE
 from tidings.language.wildcard import tokens as wildcard_tokens
+from tidings.language.text import read as read_expression
+from tidings.matching.contract import names_of
 from tidings.matching.residuals import shared_check
 
 cdef extern from "Python.h":

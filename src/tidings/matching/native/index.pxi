@@ -7,17 +7,22 @@ cdef class Index:
     state of the moment and is not disturbed.
     """
 
+    cdef object __weakref__
     cdef readonly Names names
-    cdef readonly list ids  # by number
-    cdef readonly dict asks  # by number: residuals, as functions
-    cdef readonly dict residuals  # by number: the same as expressions
+    cdef list ids  # by number
+    cdef object ids_later  # makes them, if they are not needed yet
+    cdef dict asks  # by number: residuals, as functions
+    cdef readonly dict residuals  # by number: the same as expressions, or as texts
     cdef readonly object lock
     cdef State state
     cdef list free  # numbers that may be used again
     cdef list leaving  # numbers without a record that are removed in the log
     cdef list contexts  # not in use
     cdef uint32_t *remaining  # by number: records in segments and log
+    cdef uint32_t *weights  # by number: constraints
+    cdef size_t number_count
     cdef size_t number_room
+    cdef bint opened  # from a file: `remaining` is not known until something changes
     cdef size_t live  # subscriptions
     cdef size_t filters
     cdef size_t constraints
@@ -47,6 +52,7 @@ cdef class Index:
 
     def __dealloc__(self):
         free(self.remaining)
+        free(self.weights)
 
     def __len__(self):
         return self.live
@@ -72,15 +78,18 @@ cdef class Index:
             number = self.free.pop()
             self.ids[number] = id
         else:
-            number = len(self.ids)
+            number = self.number_count
             if number >= MOST_NUMBERS:
                 raise OverflowError(f"expected at most {MOST_NUMBERS} subscriptions")
             self.ids.append(id)
+            self.number_count += 1
             if number >= self.number_room:
                 self.number_room = 2 * number + 64
                 self.remaining = <uint32_t *> enlarged(
                     self.remaining, self.number_room * sizeof(uint32_t))
-        self.remaining[number] = 0
+                self.weights = <uint32_t *> enlarged(
+                    self.weights, self.number_room * sizeof(uint32_t))
+        self.remaining[number] = self.weights[number] = 0
         return <uint32_t> number
 
     cdef int forget(self, uint32_t number) except -1:
@@ -98,12 +107,12 @@ cdef class Index:
         self.remaining[number] = packer.pack(number, filters, whole)
         if packer.asks:
             self.residuals[number] = tuple(packer.asks)
-            self.asks[number] = tuple(map(shared_check, packer.asks))
         return packer
 
     def add(self, id, filters, whole=None):
         """Add a subscription; returns its number, under which it can be removed."""
         with self.lock:
+            self.prepare_changes()
             number = self.take_number(id)
             packer = self.pack(number, filters, whole)
             self.append(packer, -1)
@@ -113,12 +122,14 @@ cdef class Index:
     def remove(self, uint32_t number):
         """Remove a subscription by its number."""
         with self.lock:
+            self.prepare_changes()
             self.live -= 1
             self.append(None, number)
 
     def replace(self, uint32_t number, filters, whole=None):
         """Give a subscription another predicate, at one moment; returns its new number."""
         with self.lock:
+            self.prepare_changes()
             other = self.take_number(self.ids[number])
             packer = self.pack(other, filters, whole)
             self.append(packer, number)
@@ -141,14 +152,17 @@ cdef class Index:
             packer.buffer.data = NULL
             for i in range(records):
                 log.entries[log.count + i].record = <const Record *> at
-                log.entries[log.count + i].number = (<const Record *> at).number
-                self.constraints += (<const Record *> at).tests
+                log.entries[log.count + i].number = number_in((<const Record *> at).owner)
+                self.weights[number_in((<const Record *> at).owner)] += \
+                    (<const Record *> at).constraints
+                self.constraints += (<const Record *> at).constraints
                 at += (<const Record *> at).size
             self.filters += records
         if removed >= 0:
             log.entries[log.count + records].record = NULL
             log.entries[log.count + records].number = <uint32_t> removed
             self.filters -= self.remaining[removed]
+            self.constraints -= self.weights[removed]
             if self.remaining[removed] == 0:
                 self.leaving.append(removed)
         log.count += needed  # from here on readers see it
@@ -156,18 +170,18 @@ cdef class Index:
 
     cdef int drop(self, const Record *record, list retired) except -1:
         """Count a record that no later state has; its number may go with it."""
-        tidings_check(self.remaining[record.number] > 0)
-        self.remaining[record.number] -= 1
-        self.constraints -= record.tests
-        if self.remaining[record.number] == 0:
-            retired.append(record.number)
+        cdef uint32_t number = number_in(record.owner)
+        tidings_check(self.remaining[number] > 0)
+        self.remaining[number] -= 1
+        if self.remaining[number] == 0:
+            retired.append(number)
         return 0
 
     cdef int fold(self, uint32_t room) except -1:
         """Turn the log into a segment, together with the last segment if that is small."""
         cdef State state = self.state
         cdef Log log = state.log
-        cdef Marks marks = Marks.copy(state.marks, len(self.ids))
+        cdef Marks marks = Marks.copy(state.marks, self.number_count)
         cdef Gathered gathered = Gathered()
         cdef Block last = <Block> state.blocks[-1] if state.blocks else None
         cdef tuple blocks = state.blocks
@@ -208,26 +222,28 @@ cdef class Index:
         cdef Gathered gathered = Gathered()
         cdef uint8_t *at
         with self.lock:
+            self.prepare_changes()
             for place, (id, filters) in enumerate(zip(ids, filters_of_each)):
                 number = self.take_number(id)
                 self.remaining[number] = packer.pack(
                     number, filters, wholes.get(place) if wholes else None)
                 if packer.asks:
                     self.residuals[number] = tuple(packer.asks)
-                    self.asks[number] = tuple(map(shared_check, packer.asks))
                 self.live += 1
             if packer.records == 0:
                 return
             at = packer.buffer.data
             for i in range(packer.records):
                 gathered.take(<const Record *> at, None)
-                self.constraints += (<const Record *> at).tests
+                self.weights[number_in((<const Record *> at).owner)] += \
+                    (<const Record *> at).constraints
+                self.constraints += (<const Record *> at).constraints
                 at += (<const Record *> at).size
             self.filters += packer.records
             self.fold(self.log_limit)
             block = Block.of(build_unlocked(gathered, self.seed))
             blocks = (*self.state.blocks, block)
-            marks = Marks.copy(self.state.marks, len(self.ids))
+            marks = Marks.copy(self.state.marks, self.number_count)
             self.clear(marks, gathered)
             self.publish(self.new_state(blocks, marks, Log(self.log_limit)), [])
 
@@ -235,7 +251,7 @@ cdef class Index:
         """Take the marks off numbers that are used again."""
         cdef size_t i
         for i in range(gathered.count):
-            marks.put(gathered.records[i].number, False)
+            marks.put(number_in(gathered.records[i].owner), False)
         return 0
 
     # Merging
@@ -302,6 +318,7 @@ cdef class Index:
     def compact(self):
         """Make one segment of everything, log included; the caller must see that nothing merges."""
         with self.lock:
+            self.prepare_changes()
             self.fold(self.log_limit)
             if len(self.state.blocks) > 1 or self.dead:
                 self.merge(len(self.state.blocks))
@@ -311,10 +328,10 @@ cdef class Index:
     cdef Context take_context(self):
         return <Context> self.contexts.pop() if self.contexts else Context()
 
-    def match(self, event, excluded=None):
+    def match(self, event, excluded=None, size_t enough=SIZE_MAX):
         """The ids of the subscriptions that an event satisfies, each once.
 
-        `excluded` are numbers that do not count.
+        `excluded` are numbers that do not count; the search ends when `enough` are found.
         """
         cdef Context context = self.take_context()
         cdef Search *search = &context.search
@@ -322,16 +339,19 @@ cdef class Index:
         cdef list found
         cdef size_t i
         try:
-            context.prepare(self.names, self.seed, len(self.ids) + 1)
+            context.prepare(self.names, self.seed, self.number_count + 1)
             if type(event) is not dict:
                 event = self.read(search, event)
             else:
                 read_dict(&search.event, self.names.codes, <dict> event, None, 0)
             state = self.state
-            if search.stamp_count < <size_t> len(self.ids):  # others came while Python read it
-                return self.match(event, excluded)
+            if search.stamp_count < self.number_count:  # others came while Python read it
+                return self.match(event, excluded, enough)
+            search.enough = enough
             if excluded is not None:
                 self.exclude(search, excluded)
+            if self.ids_later is not None:
+                self.fill_ids()
             match_state(search, state, state.log.count)
             found = PyList_New(search.found_count)
             for i in range(search.found_count):
@@ -339,10 +359,48 @@ cdef class Index:
                 Py_INCREF(id)
                 PyList_SET_ITEM(found, i, id)
             if search.asked_count:
-                self.answer(search, event, found)
+                self.answer(search, event, found, True)
             return found
         finally:
             self.contexts.append(context)
+
+    def match_events(self, events):
+        """The matches of many events: arrays of rows and of numbers, in the order of rows."""
+        rows, numbers = [], []
+        for row, event in enumerate(events):
+            found = self.match_numbers(event)
+            rows.append(np.full(len(found), row, np.int64))
+            numbers.append(np.array(found, np.int64))
+        nothing = np.zeros(0, np.int64)
+        return np.concatenate([nothing, *rows]), np.concatenate([nothing, *numbers])
+
+    def match_numbers(self, event):
+        """The numbers of the subscriptions that an event satisfies."""
+        cdef Context context = self.take_context()
+        cdef Search *search = &context.search
+        cdef State state
+        cdef list found
+        cdef size_t i
+        try:
+            context.prepare(self.names, self.seed, self.number_count + 1)
+            event = self.read(search, event)
+            state = self.state
+            if search.stamp_count < self.number_count:
+                return self.match_numbers(event)
+            match_state(search, state, state.log.count)
+            found = [search.found[i] for i in range(search.found_count)]
+            self.answer(search, event, found, False)
+            return found
+        finally:
+            self.contexts.append(context)
+
+    def asked_names(self):
+        """The attributes that subscriptions ask about; the empty name stands for all."""
+        names = self.names.asked()
+        for asked in self.residuals.values():
+            names |= names_of([
+                read_expression(one) if isinstance(one, str) else one for one in asked])
+        return names
 
     cdef object read(self, Search *search, event):
         """Read an event that is no plain dictionary; returns it as a mapping."""
@@ -368,7 +426,7 @@ cdef class Index:
             search.stamps[number] = search.stamp
         return 0
 
-    cdef int answer(self, Search *search, event, list found) except -1:
+    cdef int answer(self, Search *search, event, list found, bint ids) except -1:
         """Evaluate residuals in Python, each once, and add the ids of those that hold.
 
         Python may match other events meanwhile, but not with this context.
@@ -379,23 +437,134 @@ cdef class Index:
         seen = set()
         for i in range(search.asked_count):
             record = search.asked[i]
-            number = record.number
+            number = number_in(record.owner)
             if number in seen or search.stamps[number] == search.stamp:
                 continue
-            check = self.asks[number][record.residual - 1]
+            check = self.checks(number)[record.residual - 1]
             answer = known.get(check)
             if answer is None:
                 answer = known[check] = bool(check(event))
             if answer:
                 seen.add(number)
-                found.append(self.ids[number])
+                found.append(self.ids[number] if ids else number)
         return 0
+
+    cdef tuple checks(self, uint32_t number):
+        """The functions that evaluate the residuals of a subscription."""
+        found = self.asks.get(number)
+        if found is None:
+            found = tuple([
+                shared_check(read_expression(asked) if isinstance(asked, str) else asked)
+                for asked in self.residuals[number]])
+            self.asks[number] = found
+        return found
+
+    # Files
+
+    def block(self):
+        """The memory of the only segment, to be saved; None if there is nothing in it."""
+        assert self.is_compact()
+        if not self.state.blocks:
+            return None
+        block = <Block> self.state.blocks[0]
+        return memoryview(<const uint8_t[:block.segment.header.size]>
+                          <const uint8_t *> block.segment.header)
+
+    def is_compact(self):
+        """Whether one segment holds everything, and nothing that is removed."""
+        cdef State state = self.state
+        return len(state.blocks) <= 1 and state.log.count == 0 and self.dead == 0
+
+    @property
+    def numbers(self):
+        """How many numbers there are; some may be free."""
+        return self.number_count
+
+    def id_of(self, uint32_t number):
+        """The id of a subscription."""
+        if self.ids_later is not None:
+            self.fill_ids()
+        return self.ids[number]
+
+    @staticmethod
+    def open(const uint8_t[::1] mapped, list listed, size_t numbers, ids, dict residuals,
+             list unused, statistics=None):
+        """The index of a saved segment, which stays where it is mapped.
+
+        `ids` makes the list of ids by number, when somebody needs them; `unused` are numbers
+        without a subscription. Raises `ValueError` if the segment is none.
+        """
+        cdef Index made = Index(statistics)
+        cdef Block block = Block.__new__(Block)
+        check_segment(mapped, numbers)
+        block.mapped = mapped
+        open_segment(&block.segment, &mapped[0])
+        made.names.restore(listed)
+        made.seed = block.segment.header.seed
+        made.residuals = residuals
+        made.ids_later = ids
+        made.number_count = numbers
+        made.free.extend(unused)
+        made.live = numbers - len(unused)
+        made.filters = block.segment.header.filters
+        made.constraints = block.segment.header.constraints
+        made.opened = True
+        made.state = made.new_state((block,), Marks.copy(None, numbers), Log(made.log_limit))
+        return made
+
+    cdef int fill_ids(self) except -1:
+        """Make the ids of an opened index."""
+        ids = list(self.ids_later())
+        if len(ids) != self.number_count:
+            raise ValueError(f"expected {self.number_count} ids, found {len(ids)}")
+        if self.ids_later is not None:
+            self.ids = ids
+            self.ids_later = None
+        return 0
+
+    cdef int prepare_changes(self) except -1:
+        """Count the records of an opened index, before the first change."""
+        cdef Block block
+        cdef const uint8_t *at
+        cdef const uint8_t *end
+        if not self.opened:
+            return 0
+        self.fill_ids()
+        self.number_room = self.number_count + 64
+        self.remaining = <uint32_t *> zeroed(self.number_room * sizeof(uint32_t))
+        self.weights = <uint32_t *> zeroed(self.number_room * sizeof(uint32_t))
+        block = <Block> self.state.blocks[0]
+        at = block.segment.records
+        end = at + block.segment.header.sizes[RECORDS]
+        while at < end:
+            if number_in((<const Record *> at).owner) >= self.number_count or \
+                    (<const Record *> at).size < sizeof(Record):
+                raise ValueError("the records of the segment are damaged")
+            self.remaining[number_in((<const Record *> at).owner)] += 1
+            self.weights[number_in((<const Record *> at).owner)] += \
+                (<const Record *> at).constraints
+            at += (<const Record *> at).size
+        self.opened = False
+        return 0
+
+    def remove_all(self, numbers):
+        """Remove many subscriptions from an opened index, which nobody will change otherwise."""
+        cdef Marks marks = Marks.copy(self.state.marks, self.number_count)
+        for number in numbers:
+            marks.put(number, True)
+            self.live -= 1
+        self.publish(self.new_state(self.state.blocks, marks, self.state.log), [])
 
     # What it looks like
 
     def sizes(self):
         """Subscriptions, filters, constraints and bytes."""
         cdef uint64_t bytes = 0
+        cdef Log log = self.state.log
+        cdef uint32_t i
+        for i in range(log.count):
+            if log.entries[i].record != NULL:
+                bytes += log.entries[i].record.size
         for item in self.state.blocks:
             bytes += (<Block> item).segment.header.size
         return self.live, self.filters, self.constraints, bytes
@@ -456,7 +625,7 @@ cdef class Gathered:
         free(<void *> self.dropped)
 
     cdef int take(self, const Record *record, Marks marks) except -1 nogil:
-        if marks is not None and marks.has(record.number):
+        if marks is not None and marks.has(number_in(record.owner)):
             if self.dropped_count == self.dropped_room:
                 self.dropped_room = 2 * self.dropped_room + 64
                 self.dropped = <const Record **> enlarged(
@@ -496,3 +665,29 @@ cdef void *build_unlocked(Gathered gathered, uint64_t seed) except NULL:
     with nogil:
         block = build(gathered.records, gathered.count, seed)
     return block
+
+
+cdef int check_segment(const uint8_t[::1] mapped, size_t numbers) except -1:
+    """Raise `ValueError` unless sections of a mapped segment are where its header says."""
+    cdef const Header *header
+    cdef uint64_t at = padded(sizeof(Header))
+    cdef int i
+    if mapped.shape[0] < <Py_ssize_t> sizeof(Header):
+        raise ValueError("it is too short")
+    header = <const Header *> &mapped[0]
+    if header.magic != MAGIC or header.version != SEGMENT_VERSION:
+        raise ValueError("it is no segment of this version")
+    for i in range(SECTIONS):
+        if header.begins[i] != at or header.sizes[i] > header.size:
+            raise ValueError(f"section {i} is not where it belongs")
+        at += padded(header.sizes[i])
+    if at != header.size or at != <uint64_t> mapped.shape[0]:
+        raise ValueError(f"expected {header.size} bytes, found {mapped.shape[0]}")
+    if (header.cell_mask + 1) * sizeof(Cell) != header.sizes[CELLS] or \
+            (header.local_mask + 1) * sizeof(uint32_t) != header.sizes[LOCALS]:
+        raise ValueError("its tables have another size")
+    return 0
+
+def layout():
+    """What a saved segment must have been laid out by; another is built anew."""
+    return f"segment {SEGMENT_VERSION}, {sys.byteorder}"

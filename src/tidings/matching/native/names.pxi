@@ -11,6 +11,7 @@ cdef class Names:
     cdef readonly list listed  # name and whether its texts are folded, by number
     cdef dict numbers  # by name
     cdef dict folded_numbers
+    cdef dict dormant  # numbers of names that nobody asks about any more
     cdef uint32_t *folded  # by attribute: the one that holds its texts folded, or zero
     cdef uint32_t folded_room
     cdef uint32_t count
@@ -20,6 +21,7 @@ cdef class Names:
         self.codes = {}
         self.numbers = {}
         self.folded_numbers = {}
+        self.dormant = {}
         self.listed = [("", False)]
         self.outgrown = []
         self.count = 1  # zero is nobody's
@@ -48,27 +50,45 @@ cdef class Names:
         cdef uint32_t plain
         found = numbers.get(name)
         if found is not None:
+            if folded:
+                self.attribute(name, False)  # which may be dormant
             return found
         plain = self.attribute(name, False) if folded else 0
+        if not folded and name in self.dormant:
+            numbers[name] = self.dormant.pop(name)
+            self.enter(name, numbers[name])
+            return numbers[name]
         self.reserve(self.count + 2)
         if folded:
             self.folded[plain] = self.count
         else:
-            self.enter(name)
+            self.enter(name, self.count)
         numbers[name] = self.count
         self.listed.append((name, folded))
         self.count += 1
         return self.count - 1
 
-    cdef int enter(self, str name) except -1:
+    cdef int enter(self, str name, uint32_t number) except -1:
         """Enter a name that is asked about into the codes."""
         cdef Py_ssize_t dot = name.find(".")
-        self.codes[name] = 2 * (self.count + 1) + (self.codes.get(name, 0) & 1)
+        self.codes[name] = 2 * (<size_t> number + 1) + (self.codes.get(name, 0) & 1)
         while dot >= 0:
             beginning = name[:dot]
             self.codes[beginning] = self.codes.get(beginning, 0) | 1
             dot = name.find(".", dot + 1)
         return 0
+
+    def keep_only(self, asked):
+        """Leave out names that are not among those asked about; returns whether there were any."""
+        unused = [name for name in self.numbers if name not in asked]
+        if not unused:
+            return False
+        for name in unused:
+            self.dormant[name] = self.numbers.pop(name)
+        self.codes = {}  # a new one, because readers may be at the old one
+        for name, number in self.numbers.items():
+            self.enter(name, number)
+        return True
 
     def asked(self):
         """The attributes that subscriptions ask about."""

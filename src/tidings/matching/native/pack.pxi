@@ -267,9 +267,9 @@ cdef class Packer:
             raise ValueError(f"expected a filter of at most 65535 constraints, found {tests}")
         record = <Record *> (self.buffer.data + begin)
         record.size = <uint32_t> (self.buffer.size - begin)
-        record.number = number
+        record.owner = number | (SHARED if shared else 0)
         record.tests = tests
-        record.flags = SHARED if shared else 0
+        record.constraints = min(len(filter), 65535)
         record.residual = residual
         self.records += 1
         return 0

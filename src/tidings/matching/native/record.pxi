@@ -56,7 +56,7 @@ cdef enum:
     WIDE = 2
 
 cdef enum:
-    SHARED = 1  # of a record: its subscription may be found more than once
+    SHARED = 0x80000000  # of an owner: its subscription has several filters
 
 cdef enum:  # in the bytes of LIKE; UTF-8 has neither
     ANY_TEXT = 0xFE
@@ -64,9 +64,9 @@ cdef enum:  # in the bytes of LIKE; UTF-8 has neither
 
 ctypedef struct Record:
     uint32_t size  # bytes, all together
-    uint32_t number  # of the subscription
+    uint32_t owner  # the number of the subscription, and whether it is SHARED
     uint16_t tests
-    uint16_t flags
+    uint16_t constraints  # of the filter, residual ones too
     uint32_t residual  # 1 + the place of a test that is left to Python; 0 if there is none
 
 ctypedef struct Test:
@@ -79,6 +79,9 @@ ctypedef struct Test:
 ctypedef struct Number:
     double high  # the nearest double
     int64_t low  # what is left
+
+cdef inline uint32_t number_in(uint32_t owner) noexcept nogil:
+    return owner & ~<uint32_t> SHARED
 
 cdef inline size_t padded(size_t size) noexcept nogil:
     return (size + 7) & ~<size_t> 7

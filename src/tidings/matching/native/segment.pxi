@@ -206,7 +206,6 @@ ctypedef struct Search:
     uint64_t probed  # cells that were looked at
 
 cdef enum:
-    OWNER_SHARED = 0x80000000  # in the list of owners; the rest is the number
     NO_MEMBER = 0xFFFFFFFF
 
 cdef bint is_late(const Search *search, uint32_t number) noexcept nogil:
@@ -243,7 +242,7 @@ cdef int emit(Search *search, uint32_t number, bint shared) except -1 nogil:
 cdef int emit_owners(Search *search, const uint32_t *owners, size_t count) except -1 nogil:
     cdef size_t i
     for i in range(count):
-        emit(search, owners[i] & ~<uint32_t> OWNER_SHARED, owners[i] & OWNER_SHARED)
+        emit(search, number_in(owners[i]), owners[i] & SHARED)
     return 0
 
 cdef int ask(Search *search, const Record *record) except -1 nogil:
@@ -258,16 +257,17 @@ cdef int ask(Search *search, const Record *record) except -1 nogil:
 
 cdef int check(Search *search, const Record *record, bint shared) except -1 nogil:
     """Test a record, and note its subscription if the event satisfies it."""
-    tidings_check(record.number < search.stamp_count)
-    shared = shared or record.flags & SHARED
-    if shared and search.stamps[record.number] == search.stamp:
+    cdef uint32_t number = number_in(record.owner)
+    tidings_check(number < search.stamp_count)
+    shared = shared or record.owner & SHARED
+    if shared and search.stamps[number] == search.stamp:
         return 0
     search.checked += 1
     if not satisfied(record, &search.event):
         return 0
     if record.residual:
-        return 0 if is_removed(search, record.number) else ask(search, record)
-    return emit(search, record.number, shared)
+        return 0 if is_removed(search, number) else ask(search, record)
+    return emit(search, number, shared)
 
 cdef int probe(const Segment *segment, Search *search, uint64_t hash, bint shared) except -1 nogil:
     """Test the records of a key."""
@@ -295,7 +295,7 @@ cdef int probe(const Segment *segment, Search *search, uint64_t hash, bint share
         if satisfied(record_at(segment, entry[1]), &search.event):
             if shared:
                 for i in range(exact):
-                    emit(search, entry[2 + i] & ~<uint32_t> OWNER_SHARED, True)
+                    emit(search, number_in(entry[2 + i]), True)
             else:
                 emit_owners(search, entry + 2, exact)
     for i in range(exact, cell.count):
