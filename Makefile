@@ -12,16 +12,17 @@ LOCK := requirements.lock
 ZIG_LOCK := requirements-zig.lock
 CODE := $(wildcard src tests benchmarks examples scripts)
 NATIVE := scripts/native.py $(shell find src -name '*.py[x]' -o -name '*.px[di]' -o -name '*.h')
+NATIVE_TESTS := tests/matching/rivals
 PYTEST := $(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
 PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 # The verbs share .venv, so with `make -j` they still run one after another.
 .NOTPARALLEL:
-.PHONY: help env native demo quick test check bench soak report golden map lock clean
+.PHONY: help env native demo quick test check bench soak report golden map lock native-check wheel clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY)  ## make .venv: the locked packages, Tidings itself and a Java for Spark
 	@echo ".venv is ready"
@@ -91,6 +92,19 @@ lock: $(READY)  ## write requirements.lock anew from pyproject.toml
 	@$(RUN) -c 'from scripts.native import ZIG; print(ZIG)' | \
 	  $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command 'make lock' - --output-file $(ZIG_LOCK)
+
+# The package is copied to build/asan and its native modules are built there with assertions, checked
+# indices and sanitizers (address, undefined behaviour), whose runtime must be loaded before Python.
+# Python itself never frees some of its memory, so leaks are not looked for.
+native-check: $(READY)  ## run the tests of native code under sanitizers
+	@TIDINGS_NATIVE=asan $(RUN) -m scripts.native build/asan
+	@runtime=$$($${CC:-cc} -print-file-name=libasan.so); \
+	LD_PRELOAD=$$runtime ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/asan TIDINGS_PROFILE=quick \
+	  $(RUN) -m pytest -q -p no:xdist -m "not (spark or slow)" $(NATIVE_TESTS)
+
+wheel: $(READY)  ## make a wheel for this machine and Python, in dist
+	@$(RUN) -m hatchling build -t wheel
 
 clean:  ## remove .venv and everything tools have left
 	@rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

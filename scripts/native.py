@@ -34,6 +34,7 @@ FLAVOURS: Final = {
     "checked": ("-O2", *ASSERT),
     "asan": ("-O1", *ASSERT, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
 }
+CHECKED: Final = ("checked", "asan")  # these check the indices of memory views too
 LINKED: Final = {
     "linux": ("-shared",),
     "darwin": ("-bundle", "-undefined", "dynamic_lookup"),
@@ -113,6 +114,8 @@ def _build_module(root: Path, source: Path, made: Path, flavour: str) -> None:
     made.parent.mkdir(parents=True, exist_ok=True)
     relative = source.relative_to(root).as_posix()
     cython = [sys.executable, "-m", "cython", "-3", "--module-name", name, "-I", "src"]
+    if flavour in CHECKED:  # whatever the source says
+        cython += ["-X", "boundscheck=True"]
     _run([*cython, "-o", str(code), relative], root, relative, "`make env` installs Cython")
     include = [f"-I{sysconfig.get_path('include')}", f"-I{source.parent}"]
     link = [*LINKED.get(sys.platform, LINKED["linux"]), "-o", str(making), str(code), "-lm"]
