@@ -1,9 +1,10 @@
 """Sending Tidings to executors that do not have it.
 
-`ship(spark)` sends this package and the machine code that Numba has compiled for it, as Spark sends
-Python files. The first worker on a machine that imports it unpacks it into its user's cache, once
-for all applications, so that nothing is compiled again or read from an archive. The packages that
-Tidings needs must be installed there (docs/cluster.md).
+`ship(spark)` sends this package with its native modules and the machine code that Numba has compiled
+for it, as Spark sends Python files. The first worker on a machine that imports it unpacks it into its user's cache, once
+for all applications, so that nothing is compiled again or read from an archive. It needs the
+driver's kind of machine and version of Python, and the packages that Tidings needs
+(docs/cluster.md).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CODE: Final = "code.tar"
-SOURCE: Final = frozenset({".py", ".typed", ".properties"})
+SENT: Final = (".py", ".typed", ".properties", str(sysconfig.get_config_var("EXT_SUFFIX")))
 # The module that `import tidings` finds first: it unpacks the package and then replaces itself.
 BOOTSTRAP: Final = '''\
 """Unpacks the package that came with this file into a cache, and imports it from there."""
@@ -67,7 +69,7 @@ def ship(spark: SparkSession) -> None:
 def package() -> Path:
     """The archive to send, which is made once for each state of the source."""
     root = Path(tidings.spark.__file__).parents[1]
-    files = sorted(path for path in root.rglob("*") if path.suffix in SOURCE)
+    files = sorted(path for path in root.rglob("*") if path.name.endswith(SENT))
     digest = hashlib.sha256()
     for path in files:
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
