@@ -231,7 +231,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
     """The events of a column of JSON text."""
     column = batch.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (is_text(kind) or _is_binary(kind)):
+    if not is_text_or_binary(kind):
         raise EventError(f"column {name!r}: expected JSON text, found the type {kind}")
     row = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -292,9 +292,11 @@ def is_text(kind: pa.DataType) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_binary(kind: pa.DataType) -> bool:
+def is_text_or_binary(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of text or of bytes."""
     types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return is_text(kind) or bool(binary)
 
 
 def below(name: str, asked: Iterable[str]) -> frozenset[str]:

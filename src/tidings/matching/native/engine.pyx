@@ -14,10 +14,10 @@ from cpython.ref cimport Py_INCREF, PyObject
 from libc.math cimport INFINITY, exp2, log2, sqrt
 from libc.stdint cimport (
     INT64_MAX, SIZE_MAX, UINT32_MAX, UINT64_MAX,
-    int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
 )
 from libc.stdlib cimport calloc, free, qsort, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset
 
 import sys
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ from threading import RLock
 import numpy as np
 
 from tidings.language.errors import EventError
-from tidings.language.event import MAX_EVENT_DEPTH, _as_event_error as as_event_error
+from tidings.language.event import MAX_EVENT_BYTES, MAX_EVENT_DEPTH, _as_event_error as as_event_error
 from tidings.language.event import read as read_event, scalar as plain_scalar
 from tidings.language.expression import conjoin
 from tidings.language.folding import _fold_character as fold_character, fold
@@ -58,6 +58,7 @@ ctypedef struct Span:
     size_t size
 
 cdef int MAX_DEPTH = MAX_EVENT_DEPTH
+cdef Py_ssize_t MAX_BYTES = MAX_EVENT_BYTES
 MAX_TEXT = 1 << 30
 MOST_LEFT = 1 << 62
 MOST_NUMBERS = 1 << 31
@@ -89,5 +90,7 @@ include "segment.pxi"
 include "build.pxi"
 include "names.pxi"
 include "pack.pxi"
+include "json.pxi"
+include "arrow.pxi"
 include "state.pxi"
 include "index.pxi"

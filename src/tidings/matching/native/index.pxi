@@ -34,6 +34,8 @@ cdef class Index:
     cdef readonly uint64_t folds
     cdef readonly uint64_t merges
     cdef readonly object statistics
+    cdef NameTable table
+    cdef size_t table_size  # names that were entered when it was made
 
     def __init__(self, statistics=None, uint32_t log=64, uint32_t small=512, uint32_t ratio=8,
                  seed=None):
@@ -59,7 +61,11 @@ cdef class Index:
 
     cdef State new_state(self, tuple blocks, Marks marks, Log log):
         cdef State made = State.__new__(State)
+        cdef size_t i
         made.blocks, made.marks, made.log, made.free = blocks, marks, log, self.free
+        made.segments = <const Segment **> zeroed(len(blocks) * sizeof(void *))
+        for i in range(len(blocks)):
+            made.segments[i] = &(<Block> blocks[i]).segment
         return made
 
     cdef int publish(self, State state, list retired) except -1:
@@ -328,6 +334,26 @@ cdef class Index:
     cdef Context take_context(self):
         return <Context> self.contexts.pop() if self.contexts else Context()
 
+    cdef Moment search_event(self, Context context, event, excluded, size_t enough):
+        """Search for what an event satisfies; the moment of the table that was searched."""
+        cdef Search *search = &context.search
+        cdef Moment moment = Moment.__new__(Moment)
+        while True:
+            context.prepare(self.names, self.seed, self.number_count + 1)
+            if type(event) is dict:
+                read_dict(&search.event, self.names.codes, <dict> event, None, 0)
+            else:
+                self.read(context, event)
+            if self.number_count < search.stamp_count:
+                break  # else others came while Python read the event
+        moment.state = self.state
+        moment.view = moment.state.view()
+        search.enough = enough
+        if excluded is not None:
+            self.exclude(search, excluded)
+        match_view(search, &moment.view)
+        return moment
+
     def match(self, event, excluded=None, size_t enough=SIZE_MAX):
         """The ids of the subscriptions that an event satisfies, each once.
 
@@ -335,64 +361,150 @@ cdef class Index:
         """
         cdef Context context = self.take_context()
         cdef Search *search = &context.search
-        cdef State state
+        cdef Moment moment
         cdef list found
         cdef size_t i
         try:
-            context.prepare(self.names, self.seed, self.number_count + 1)
-            if type(event) is not dict:
-                event = self.read(search, event)
-            else:
-                read_dict(&search.event, self.names.codes, <dict> event, None, 0)
-            state = self.state
-            if search.stamp_count < self.number_count:  # others came while Python read it
-                return self.match(event, excluded, enough)
-            search.enough = enough
-            if excluded is not None:
-                self.exclude(search, excluded)
             if self.ids_later is not None:
                 self.fill_ids()
-            match_state(search, state, state.log.count)
+            moment = self.search_event(context, event, excluded, enough)
             found = PyList_New(search.found_count)
             for i in range(search.found_count):
                 id = <object> PyList_GET_ITEM(self.ids, search.found[i])
                 Py_INCREF(id)
                 PyList_SET_ITEM(found, i, id)
             if search.asked_count:
-                self.answer(search, event, found, True)
+                for number in self.answer(search, event):
+                    found.append(self.ids[number])
+            return found
+        finally:
+            self.contexts.append(context)
+
+    def match_numbers(self, event):
+        """The numbers of the subscriptions that an event satisfies."""
+        cdef Context context = self.take_context()
+        cdef Search *search = &context.search
+        cdef Moment moment
+        cdef list found
+        cdef size_t i
+        try:
+            moment = self.search_event(context, event, None, SIZE_MAX)
+            found = [search.found[i] for i in range(search.found_count)]
+            if search.asked_count:
+                found += self.answer(search, event)
             return found
         finally:
             self.contexts.append(context)
 
     def match_events(self, events):
         """The matches of many events: arrays of rows and of numbers, in the order of rows."""
-        rows, numbers = [], []
-        for row, event in enumerate(events):
-            found = self.match_numbers(event)
-            rows.append(np.full(len(found), row, np.int64))
-            numbers.append(np.array(found, np.int64))
-        nothing = np.zeros(0, np.int64)
-        return np.concatenate([nothing, *rows]), np.concatenate([nothing, *numbers])
-
-    def match_numbers(self, event):
-        """The numbers of the subscriptions that an event satisfies."""
+        cdef Pairs pairs = Pairs()
         cdef Context context = self.take_context()
         cdef Search *search = &context.search
-        cdef State state
-        cdef list found
-        cdef size_t i
+        cdef Moment moment
+        cdef int64_t row = 0
         try:
-            context.prepare(self.names, self.seed, self.number_count + 1)
-            event = self.read(search, event)
-            state = self.state
-            if search.stamp_count < self.number_count:
-                return self.match_numbers(event)
-            match_state(search, state, state.log.count)
-            found = [search.found[i] for i in range(search.found_count)]
-            self.answer(search, event, found, False)
-            return found
+            for event in events:
+                moment = self.search_event(context, event, None, SIZE_MAX)
+                pairs.take(search, row)
+                if search.asked_count:
+                    for number in self.answer(search, event):
+                        pairs.put(row, number)
+                row += 1
+            return pairs.arrays()
         finally:
             self.contexts.append(context)
+
+    # Batches
+
+    def moment(self):
+        """The table as it is now, for several calls of `match_rows`."""
+        cdef Moment moment = Moment.__new__(Moment)
+        moment.state = self.state
+        moment.view = moment.state.view()
+        return moment
+
+    def match_rows(self, Columns columns, int64_t first, int64_t last, Moment moment):
+        """The matches of some rows: rows, numbers, and (row, number, residual) left to Python.
+
+        It does not hold the GIL, so several threads can share a batch.
+        """
+        cdef Context context = self.take_context()
+        cdef Pairs pairs = Pairs()
+        cdef list asked = []
+        cdef int64_t row
+        try:
+            context.prepare(self.names, self.seed, self.number_count + 1)
+            if columns.json:
+                self.prepare_reader(context)
+            self.search_rows(context, columns, first, last, moment, pairs, asked)
+        finally:
+            self.contexts.append(context)
+        rows, numbers = pairs.arrays()
+        return rows, numbers, asked
+
+    cdef int search_rows(self, Context context, Columns columns, int64_t first, int64_t last,
+                         Moment moment, Pairs pairs, list asked) except -1:
+        cdef Search *search = &context.search
+        cdef uint32_t attributes = self.names.count
+        cdef int64_t row
+        cdef int i
+        cdef bint left
+        cdef Span text
+        with nogil:
+            for row in range(first, last):
+                start_event(&search.event, attributes)
+                next_stamp(search)
+                if columns.json:
+                    left = False
+                    if text_of_row(columns.nodes[0], row, &text):
+                        left = text.size > <size_t> MAX_BYTES or \
+                            read_json(&context.json, text.at, text.size) == LEFT
+                    if left:
+                        with gil:
+                            start_event(&search.event, attributes)
+                            read_dict(&search.event, self.names.codes,
+                                      <dict> columns.decoded(row), None, 0)
+                else:
+                    for i in range(columns.count):
+                        read_node(columns.nodes[i], row, &search.event)
+                match_view(search, &moment.view)
+                pairs.take(search, row)
+                if search.asked_count:
+                    with gil:
+                        note_asked(search, row, asked)
+        return 0
+
+    def answers(self, asked, events):
+        """Which of the pairs left to Python match: rows and numbers. `events` are by row."""
+        cdef Pairs pairs = Pairs()
+        known = {}
+        done = set()
+        for row, number, residual in asked:
+            if (row, number) in done:
+                continue
+            check = self.checks(number)[residual - 1]
+            answer = known.get((row, check))
+            if answer is None:
+                answer = known[row, check] = bool(check(events[row]))
+            if answer:
+                done.add((row, number))
+                pairs.put(row, number)
+        return pairs.arrays()
+
+    def take_ids(self, int64_t[::1] numbers, bint integers):
+        """The ids of numbers: an array of int64 if all are `integers`, else a list of texts."""
+        cdef Py_ssize_t i
+        cdef int64_t[::1] ids
+        if self.ids_later is not None:
+            self.fill_ids()
+        if not integers:
+            return [str(self.ids[number]) for number in numbers]
+        made = np.empty(numbers.shape[0], np.int64)
+        ids = made
+        for i in range(numbers.shape[0]):
+            ids[i] = <object> PyList_GET_ITEM(self.ids, numbers[i])
+        return made
 
     def asked_names(self):
         """The attributes that subscriptions ask about; the empty name stands for all."""
@@ -402,12 +514,41 @@ cdef class Index:
                 read_expression(one) if isinstance(one, str) else one for one in asked])
         return names
 
-    cdef object read(self, Search *search, event):
-        """Read an event that is no plain dictionary; returns it as a mapping."""
-        if isinstance(event, dict):
-            read_dict(&search.event, self.names.codes, <dict> event, None, 0)
-            return event
-        mapping = read_event(event)
+    cdef int prepare_reader(self, Context context) except -1:
+        """Make the reader of JSON of a context ready for the names as they are now."""
+        if self.table is None or self.table.codes is not self.names.codes or \
+                self.table_size != self.names.entered:
+            self.table = NameTable(self.names.codes)
+            self.table_size = self.names.entered
+        if context.table is not self.table:
+            context.json.entries = NULL  # what was seen belongs to the old one
+            context.table = self.table
+        return prepare_json(&context.json, &context.search.event, self.table)
+
+    cdef int read(self, Context context, event) except -1:
+        """Read an event that is no plain dictionary."""
+        cdef Search *search = &context.search
+        cdef const uint8_t[::1] view
+        cdef const char *text
+        cdef Py_ssize_t size
+        cdef int done = LEFT
+        if isinstance(event, Mapping):
+            mapping = event
+        else:
+            if type(event) is bytes:
+                text = <const char *> <bytes> event
+                size = len(<bytes> event)
+            elif type(event) is str and (<str> event).isascii():
+                text = PyUnicode_AsUTF8AndSize(event, &size)
+            else:
+                size = -1
+            if 0 <= size <= MAX_BYTES:
+                self.prepare_reader(context)
+                done = read_json(&context.json, <const uint8_t *> text, size)
+            if done == READ:
+                return 0
+            start_event(&search.event, self.names.count)
+            mapping = read_event(event)
         try:
             if isinstance(mapping, dict):
                 read_dict(&search.event, self.names.codes, <dict> mapping, None, 0)
@@ -415,7 +556,7 @@ cdef class Index:
                 read_items(&search.event, self.names.codes, mapping, None, 0)
         except Exception as error:
             raise as_event_error("the event", error) from error
-        return mapping
+        return 0
 
     cdef int exclude(self, Search *search, excluded) except -1:
         """Take some numbers for found already."""
@@ -426,28 +567,29 @@ cdef class Index:
             search.stamps[number] = search.stamp
         return 0
 
-    cdef int answer(self, Search *search, event, list found, bint ids) except -1:
-        """Evaluate residuals in Python, each once, and add the ids of those that hold.
+    cdef list answer(self, Search *search, event):
+        """The numbers whose residuals hold, each evaluated once.
 
         Python may match other events meanwhile, but not with this context.
         """
         cdef dict known = {}
-        cdef const Record *record
-        cdef size_t i
+        cdef list asked = []
+        cdef list found = []
+        if not isinstance(event, Mapping):
+            event = read_event(event)
+        note_asked(search, 0, asked)
         seen = set()
-        for i in range(search.asked_count):
-            record = search.asked[i]
-            number = number_in(record.owner)
-            if number in seen or search.stamps[number] == search.stamp:
+        for _, number, residual in asked:
+            if number in seen:
                 continue
-            check = self.checks(number)[record.residual - 1]
+            check = self.checks(number)[residual - 1]
             answer = known.get(check)
             if answer is None:
                 answer = known[check] = bool(check(event))
             if answer:
                 seen.add(number)
-                found.append(self.ids[number] if ids else number)
-        return 0
+                found.append(number)
+        return found
 
     cdef tuple checks(self, uint32_t number):
         """The functions that evaluate the residuals of a subscription."""
@@ -513,7 +655,9 @@ cdef class Index:
         return made
 
     cdef int fill_ids(self) except -1:
-        """Make the ids of an opened index."""
+        """Make the ids of an opened index, unless they are there."""
+        if self.ids_later is None:
+            return 0
         ids = list(self.ids_later())
         if len(ids) != self.number_count:
             raise ValueError(f"expected {self.number_count} ids, found {len(ids)}")
@@ -581,6 +725,67 @@ cdef class Index:
             visited += (<Context> context).search.visited
             probed += (<Context> context).search.probed
         return checked, visited, probed
+
+
+cdef int note_asked(Search *search, int64_t row, list asked) except -1:
+    """Note what is left to Python, unless the subscription is found already."""
+    cdef size_t i
+    cdef const Record *record
+    cdef uint32_t number
+    for i in range(search.asked_count):
+        record = search.asked[i]
+        number = number_in(record.owner)
+        if search.stamps[number] != search.stamp:
+            asked.append((row, number, record.residual))
+    return 0
+
+
+cdef class Pairs:
+    """Rows and numbers of subscriptions that match them."""
+
+    cdef int64_t *rows
+    cdef int64_t *numbers
+    cdef size_t count
+    cdef size_t room
+
+    def __dealloc__(self):
+        free(self.rows)
+        free(self.numbers)
+
+    cdef int reserve(self, size_t more) except -1 nogil:
+        if self.count + more > self.room:
+            self.room = 2 * (self.count + more) + 64
+            self.rows = <int64_t *> enlarged(self.rows, self.room * sizeof(int64_t))
+            self.numbers = <int64_t *> enlarged(self.numbers, self.room * sizeof(int64_t))
+        return 0
+
+    cdef int take(self, const Search *search, int64_t row) except -1 nogil:
+        """What a search has found for a row."""
+        cdef size_t i
+        self.reserve(search.found_count)
+        for i in range(search.found_count):
+            self.rows[self.count + i] = row
+            self.numbers[self.count + i] = search.found[i]
+        self.count += search.found_count
+        return 0
+
+    cdef int put(self, int64_t row, int64_t number) except -1:
+        self.reserve(1)
+        self.rows[self.count] = row
+        self.numbers[self.count] = number
+        self.count += 1
+        return 0
+
+    cdef tuple arrays(self):
+        cdef int64_t[::1] view
+        rows = np.empty(self.count, np.int64)
+        numbers = np.empty(self.count, np.int64)
+        if self.count:
+            view = rows
+            memcpy(&view[0], self.rows, self.count * sizeof(int64_t))
+            view = numbers
+            memcpy(&view[0], self.numbers, self.count * sizeof(int64_t))
+        return rows, numbers
 
 
 cdef dict describe(Block block, Names names):

@@ -15,6 +15,7 @@ cdef class Names:
     cdef uint32_t *folded  # by attribute: the one that holds its texts folded, or zero
     cdef uint32_t folded_room
     cdef uint32_t count
+    cdef size_t entered  # names, ever
     cdef list outgrown  # arrays that a reader may still use
 
     def __cinit__(self):
@@ -71,6 +72,7 @@ cdef class Names:
     cdef int enter(self, str name, uint32_t number) except -1:
         """Enter a name that is asked about into the codes."""
         cdef Py_ssize_t dot = name.find(".")
+        self.entered += 1
         self.codes[name] = 2 * (<size_t> number + 1) + (self.codes.get(name, 0) & 1)
         while dot >= 0:
             beginning = name[:dot]

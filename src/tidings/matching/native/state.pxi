@@ -91,6 +91,14 @@ cdef class Marks:
         return number < self.count and self.words[number >> 6] >> (number & 63) & 1
 
 
+ctypedef struct View:
+    const Segment **segments
+    size_t segment_count
+    const uint64_t *marks
+    size_t mark_count
+    const Entry *entries
+    uint32_t entry_count
+
 @cython.trashcan(True)
 cdef class State:
     """Segments, marks and a log: with a count of the log, the table at one moment."""
@@ -101,8 +109,21 @@ cdef class State:
     cdef State next  # what took its place
     cdef list retired  # numbers that no later state knows
     cdef list free  # where they go, when no older state is left either
+    cdef const Segment **segments  # of the blocks
+
+    cdef View view(self) noexcept:
+        """What a reader needs of the state as it is now."""
+        cdef View view
+        view.segments = self.segments
+        view.segment_count = len(self.blocks)
+        view.marks = self.marks.words
+        view.mark_count = self.marks.count
+        view.entries = self.log.entries
+        view.entry_count = self.log.count
+        return view
 
     def __dealloc__(self):
+        free(<void *> self.segments)
         if self.retired is not None and self.free is not None:
             self.free.extend(self.retired)
 
@@ -113,9 +134,13 @@ cdef class Context:
     """What one thread needs to match events; a table keeps some that are not in use."""
 
     cdef Search search
+    cdef Json json
+    cdef NameTable table  # that the reader of JSON uses
 
     def __dealloc__(self):
         free_search(&self.search)
+        free(self.json.path)
+        free(self.json.seen)
 
     cdef int prepare(self, Names names, uint64_t seed, size_t numbers) except -1:
         """Make ready for the next event."""
@@ -162,16 +187,21 @@ cdef int match_log(Search *search, const Entry *entries, uint32_t count) except 
             check(search, entries[i].record, False)
     return 0
 
-cdef int match_state(Search *search, State state, uint32_t count) except -1:
-    """Find all subscriptions of a state, with `count` operations of its log, for one event."""
-    cdef Block block
-    cdef Marks marks = state.marks
-    note_late(search, state.log.entries, count)
-    search.removed = marks.words
-    search.removed_count = marks.count
-    for item in state.blocks:
-        block = <Block> item
-        match_segment(&block.segment, search)
+cdef int match_view(Search *search, const View *view) except -1 nogil:
+    """Find all subscriptions of the table at one moment, for one event."""
+    cdef size_t i
+    note_late(search, view.entries, view.entry_count)
+    search.removed = view.marks
+    search.removed_count = view.mark_count
+    for i in range(view.segment_count):
+        match_segment(view.segments[i], search)
         if search.found_count >= search.enough:
             return 0
-    return match_log(search, state.log.entries, count)
+    return match_log(search, view.entries, view.entry_count)
+
+
+cdef class Moment:
+    """The table at one moment: a state that stays, and how much of its log counts."""
+
+    cdef State state
+    cdef View view
