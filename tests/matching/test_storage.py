@@ -321,8 +321,6 @@ def test_an_empty_table_is_saved(tmp_path: Path) -> None:
     assert loaded.match({"x": 1}) == [0]
 
 
-
-
 def test_numbers_that_are_free_stay_free(tmp_path: Path) -> None:
     """A table that has changed is saved with the numbers that it has."""
     table = Table({f"s{n}": f"x >= {n}" for n in range(200)})

@@ -3,10 +3,8 @@
 import json
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -17,10 +15,8 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
-from tidings.matching.batches import match_documents, tally
 from tidings.matching.contract import Id
 from tidings.matching.forwarding import ForwardingTable
-from tidings.matching.native.engine import Index
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
@@ -385,5 +381,3 @@ def test_long_spans_of_exact_filters_are_found_by_every_call() -> None:
         assert sorted(forwarding.forward(event, allowed)) == [
             id for id in expected(event, pairs) if id in allowed
         ]
-
-

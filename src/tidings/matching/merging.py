@@ -34,9 +34,7 @@ class Merger:
                 return
             self._pending[id(index)] = 1
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, daemon=True, name="tidings-merge"
-                )
+                self._thread = threading.Thread(target=self._run, daemon=True, name="tidings-merge")
                 self._thread.start()
         self._wanted.put(ref(index))
 

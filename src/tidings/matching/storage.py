@@ -34,7 +34,8 @@ from tidings.language.expression import MAX_DEPTH, Expression
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.contract import Id, is_integer
 from tidings.matching.filters import filters_of
-from tidings.matching.native.engine import Index, layout
+from tidings.matching.native import engine
+from tidings.matching.native.engine import Index
 
 FORMAT: Final = 2
 OLDER_FORMATS: Final = frozenset({1})  # whose texts are read
@@ -225,7 +226,7 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
 class Contents(NamedTuple):
     """What is saved: an index of one segment, and its subscriptions in the order of numbers."""
 
-    index: Index
+    table: Index
     ids: Sequence[Id]
     numbers: Sequence[int]
     predicates: Sequence[Predicate | Written]
@@ -233,7 +234,7 @@ class Contents(NamedTuple):
     @property
     def dense(self) -> bool:
         """Whether no number is free."""
-        return len(self.numbers) == self.index.numbers
+        return len(self.numbers) == self.table.numbers
 
     @property
     def counted(self) -> bool:
@@ -282,7 +283,7 @@ def _is_manifest(file: Path) -> bool:
 
 
 def _write_files(folder: Path, contents: Contents) -> None:
-    index = contents.index
+    index = contents.table
     _write_segment(folder / SEGMENT, index)
     counted = contents.counted
     _write_subscriptions(folder / SUBSCRIPTIONS, contents, counted)
@@ -301,9 +302,11 @@ def _write_files(folder: Path, contents: Contents) -> None:
         attributes=index.names.listed,
         residuals={
             str(number): [
-                asked if isinstance(asked, str) else _text(asked, "a residual") for asked in all_asked
+                asked if isinstance(asked, str) else _text(asked, "a residual")
+                for asked in all_asked
             ]
-            for number, all_asked in index.residuals.items()
+            for number in contents.numbers
+            if (all_asked := index.residuals.get(number)) is not None
         },
     )
     manifest.sha256 = manifest.digest()
@@ -543,6 +546,11 @@ def _read_subscriptions(folder: Path, manifest: Manifest) -> StoredPredicates:
 def _digest(file: Path) -> str:
     with open(file, "rb") as data:
         return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+def layout() -> str:
+    """What lays out segments in this version."""
+    return engine.layout()
 
 
 def _version() -> str:

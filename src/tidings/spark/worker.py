@@ -55,7 +55,7 @@ class Shard(NamedTuple):
 class Opened(NamedTuple):
     """A mapped table: an index that finds subscription numbers, and the id of each number."""
 
-    index: Index
+    table: Index
     ids: pa.Array
 
 
@@ -156,7 +156,7 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
     for shard in shards:
         opened = open_shard(shard, keep=keep)
         ids.append(opened.ids.slice(0, 0))
-        for found, numbers in asked.ask(opened.index):
+        for found, numbers in asked.ask(opened.table):
             rows.append(found)
             ids.append(opened.ids.take(pa.array(numbers)))
     joined, values = np.concatenate(rows), pa.concat_arrays(ids)
@@ -253,7 +253,7 @@ def lists(
     for batch in together(batches, CHUNK):
         asked = asked_of_batch(batch, reading)
         first = 0
-        for rows, numbers in asked.ask(opened.index):  # a part has all matches of its rows
+        for rows, numbers in asked.ask(opened.table):  # a part has all matches of its rows
             if rows.size:
                 last = int(rows[-1]) + 1
                 yield from _lists(
@@ -293,7 +293,7 @@ def count(
     opened = open_shard(shard)
     totals = np.zeros(len(opened.ids), np.int64)
     for batch in together(batches, CHUNK):
-        tally(asked_of_batch(batch, reading).ask(opened.index), totals)
+        tally(asked_of_batch(batch, reading).ask(opened.table), totals)
     some = np.flatnonzero(totals)
     for start in range(0, some.size, VALUES):
         part = some[start : start + VALUES]

@@ -82,6 +82,8 @@ cdef class Index:
         cdef size_t number
         if self.free:
             number = self.free.pop()
+            self.asks.pop(number, None)
+            self.residuals.pop(number, None)
             self.ids[number] = id
         else:
             number = self.number_count
@@ -97,13 +99,6 @@ cdef class Index:
                     self.weights, self.number_room * sizeof(uint32_t))
         self.remaining[number] = self.weights[number] = 0
         return <uint32_t> number
-
-    cdef int forget(self, uint32_t number) except -1:
-        """Forget what is kept of a subscription besides its records."""
-        self.asks.pop(number, None)
-        self.residuals.pop(number, None)
-        self.ids[number] = None
-        return 0
 
     # Changes
 
@@ -214,8 +209,6 @@ cdef class Index:
         for i in range(gathered.dropped_count):
             self.drop(gathered.dropped[i], retired)
         self.dead -= gathered.dropped_count
-        for number in retired:
-            self.forget(number)
         self.leaving = []
         self.publish(self.new_state(blocks, marks, Log(room)), retired)
         self.folds += 1
@@ -313,8 +306,6 @@ cdef class Index:
                 for i in range(gathered.dropped_count):
                     self.drop(gathered.dropped[i], retired)
                 self.dead -= gathered.dropped_count
-                for number in retired:
-                    self.forget(number)
                 self.publish(self.new_state(blocks, state.marks, state.log), retired)
                 self.merges += 1
         finally:

@@ -8,6 +8,7 @@
 cdef enum:
     LONGEST_PATTERN = 64  # bytes of a LIKE that the engine tests; its time grows with them
 
+LONGEST_LIKE = LONGEST_PATTERN
 NUMBER_OPERATORS = {
     "=": NUMBER_EQ, "!=": NUMBER_NE, "<": NUMBER_LT, "<=": NUMBER_LE, ">": NUMBER_GT,
     ">=": NUMBER_GE, "between": NUMBER_BETWEEN, "in": NUMBER_IN,
