@@ -23,7 +23,7 @@ HINTS: Final = (
         "install Tidings there",
     ),
     (
-        r"No module named '(pyarrow|numpy|numba|msgspec|tidings|re2)'",
+        r"No module named '(pyarrow|numpy|msgspec|tidings|re2)'",
         "the executors' Python lacks {0}: install it there, or set PYSPARK_PYTHON to another",
     ),
     (

@@ -79,23 +79,13 @@ def package() -> Path:
         making = target.with_name(f".{target.name}.{os.getpid()}")
         with zipfile.ZipFile(making, "w") as packed:
             packed.writestr("tidings/__init__.py", BOOTSTRAP.format(digest=name, code=CODE))
-            packed.writestr(CODE, _tar(root, [*files, *_machine_code(root)]))
+            packed.writestr(CODE, _tar(root, files))
         making.rename(target)
     return target
 
 
-def _machine_code(root: Path) -> list[Path]:
-    """The machine code in Numba's cache that belongs to the source as it is now."""
-    found = []
-    for path in root.rglob("__pycache__/*.nb[ic]"):
-        source = path.parents[1] / f"{path.name.partition('.')[0]}.py"
-        if source.exists() and path.stat().st_mtime >= source.stat().st_mtime:
-            found.append(path)
-    return sorted(found)
-
-
 def _tar(root: Path, files: list[Path]) -> bytes:
-    """The files with their times, by which Numba knows that its machine code is current."""
+    """The files as one archive."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as packed:
         for path in files:

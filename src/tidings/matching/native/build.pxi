@@ -13,6 +13,8 @@ cdef enum:
     MOST_CUTS = 255
     FEW_FOR_PAIR = 24  # filters that do not deserve blocks for two columns,
     FEW_FOR_BLOCK = 12  # or any
+    SIDES = 4  # ranges of a filter that are kept as codes: two of the block, two more
+    MOST_EXTRA = 65535  # columns that an extra range can name
     TEXT_LIST = 0x80000000  # while sorting: lists of texts come behind all others
 
 # What a filter in a block costs an event that has the columns, in tests of a record.
@@ -45,6 +47,7 @@ ctypedef struct BlockEntry:
     uint8_t low[2]
     uint8_t high[2]
     uint32_t better  # which of the columns is the narrower one
+    Extra extra[2]  # their columns are those of the builder, plus 1
 
 ctypedef struct Samples:
     uint64_t *orders
@@ -405,8 +408,9 @@ ctypedef struct Side:
     uint8_t high
 
 cdef void weigh_range(Builder *b, const Test *test, uint32_t place, Side *sides) noexcept nogil:
-    """Keep the two narrowest columns."""
+    """Keep the narrowest columns, in their order."""
     cdef Range span
+    cdef int at = SIDES - 1, i
     cdef Side side
     cdef const Samples *samples
     cdef const Local *local = &b.locals[place]
@@ -421,12 +425,18 @@ cdef void weigh_range(Builder *b, const Test *test, uint32_t place, Side *sides)
     side.presence = (local.mentions + 1.0) / (b.count + 1.0)
     side.share = (side.high - side.low + 1.0) / (samples.cuts + 1.0) * side.presence
     side.share = share_of(test, side.share)
-    if side.share < sides[0].share:
-        if sides[0].column != side.column:
-            sides[1] = sides[0]
-        sides[0] = side
-    elif side.share < sides[1].share and sides[0].column != side.column:
-        sides[1] = side
+    for i in range(SIDES):  # a column once: with its narrower range
+        if sides[i].column == side.column:
+            if sides[i].share <= side.share:
+                return
+            at = i
+            break
+    if side.share >= sides[at].share:
+        return
+    while at and sides[at - 1].share > side.share:
+        sides[at] = sides[at - 1]
+        at -= 1
+    sides[at] = side
 
 cdef int list_of(const Record *record) noexcept nogil:
     """The ordered list that a single comparison belongs to; -1 if it is something else."""
@@ -495,8 +505,14 @@ cdef int file_block(Builder *b, uint32_t place, const Side *sides) except -1 nog
             b.block_entries, b.block_room * sizeof(BlockEntry))
     entry = &b.block_entries[b.block_count]
     b.block_count += 1
+    memset(entry, 0, sizeof(BlockEntry))
     entry.record = place
     entry.better = swapped
+    for i in range(2, SIDES):
+        if sides[i].share <= 1.0 and sides[i].column < MOST_EXTRA:
+            entry.extra[i - 2].column = <uint16_t> (sides[i].column + 1)
+            entry.extra[i - 2].low = sides[i].low
+            entry.extra[i - 2].high = sides[i].high
     for i in range(2):
         entry.low[i], entry.high[i] = sides[i ^ swapped].low, sides[i ^ swapped].high
     if sides[1].share > 1.0:  # there is only one
@@ -519,7 +535,7 @@ cdef int file_record(Builder *b, uint32_t place) except -1 nogil:
     cdef const Record *record = b.records[place]
     cdef const Test *test = first_test(record)
     cdef Choice best
-    cdef Side sides[2]
+    cdef Side sides[SIDES]
     cdef double by_range
     cdef uint32_t i
     cdef int kind = list_of(record)
@@ -527,8 +543,9 @@ cdef int file_record(Builder *b, uint32_t place) except -1 nogil:
         file_ordered(b, place, kind)
         return PATH_ORDER
     memset(&best, 0, sizeof(Choice))
-    sides[0].share = sides[1].share = 2.0
-    sides[0].column = sides[1].column = UINT32_MAX
+    for i in range(SIDES):
+        sides[i].share = 2.0  # none
+        sides[i].column = UINT32_MAX
     for i in range(record.tests):
         if i:
             test = next_test(test)
@@ -730,27 +747,38 @@ cdef void measure_blocks(const Builder *b, size_t *groups, size_t *blocks, size_
         outer[0] += (here + WITHIN - 1) // WITHIN
         begin = end
 
+cdef void number_column(Builder *b, uint32_t column, uint32_t *columns, uint32_t *cuts) \
+        noexcept nogil:
+    cdef Samples *samples = &b.locals[column // 2].samples[column % 2]
+    if samples.column == 0:
+        columns[0] += 1
+        samples.column = columns[0]
+        cuts[0] += samples.cuts
+
 cdef void number_columns(Builder *b, uint32_t *columns, uint32_t *cuts) noexcept nogil:
-    """Give a number to every column that a block uses."""
+    """Give a number to every column that a block uses; those of extra ranges come last."""
     cdef size_t i
+    cdef int extra
     cdef uint64_t group
-    cdef uint32_t column
-    cdef int side
-    cdef Samples *samples
     columns[0] = cuts[0] = 0
     for i in range(b.block_count):
-        if i and b.block_entries[i].group == b.block_entries[i - 1].group:
-            continue
         group = b.block_entries[i].group
-        for side in range(2):
-            if side == 1 and <uint32_t> group == 0:
-                continue
-            column = <uint32_t> (group >> 32) if side == 0 else <uint32_t> group - 1
-            samples = &b.locals[column // 2].samples[column % 2]
-            if samples.column == 0:
-                columns[0] += 1
-                samples.column = columns[0]
-                cuts[0] += samples.cuts
+        if i == 0 or group != b.block_entries[i - 1].group:
+            number_column(b, <uint32_t> (group >> 32), columns, cuts)
+            if <uint32_t> group:
+                number_column(b, <uint32_t> group - 1, columns, cuts)
+    for i in range(b.block_count):
+        for extra in range(2):
+            if b.block_entries[i].extra[extra].column:
+                number_column(b, b.block_entries[i].extra[extra].column - 1, columns, cuts)
+
+cdef Extra final_extra(const Builder *b, Extra extra) noexcept nogil:
+    """An extra range with the column of the segment in the place of the builder's."""
+    cdef uint32_t column
+    if extra.column:
+        column = b.locals[(extra.column - 1) // 2].samples[(extra.column - 1) % 2].column
+        extra.column = <uint16_t> column if column < MOST_EXTRA else 0
+    return extra
 
 cdef void measure_keys(const Builder *b, size_t *keys, size_t *entries) noexcept nogil:
     """How many different keys there are, and how long their lists are together."""
@@ -872,7 +900,7 @@ cdef void write_blocks(Builder *b, uint8_t *base, const Header *header) noexcept
     cdef Box *boxes = <Box *> (base + header.begins[BOXES])
     cdef Box *outer = <Box *> (base + header.begins[OUTER])
     cdef uint8_t *codes = base + header.begins[CODES]
-    cdef uint32_t *members = <uint32_t *> (base + header.begins[MEMBERS])
+    cdef Member *members = <Member *> (base + header.begins[MEMBERS])
     cdef size_t blocks = header.sizes[BOXES] // sizeof(Box), begin = 0, end, i, block = 0, slot
     cdef const BlockEntry *entry
     cdef uint32_t column, number = 0, around = 0
@@ -908,7 +936,9 @@ cdef void write_blocks(Builder *b, uint8_t *base, const Header *header) noexcept
                     entry.low[side]
                 codes[(block + slot // BLOCK) * 4 * BLOCK + (2 * side + 1) * BLOCK
                       + slot % BLOCK] = entry.high[side]
-            members[block * BLOCK + slot] = b.places[entry.record]
+            members[block * BLOCK + slot].record = b.places[entry.record]
+            for side in range(2):
+                members[block * BLOCK + slot].extra[side] = final_extra(b, entry.extra[side])
         block += group.count
         around += (group.count + WITHIN - 1) // WITHIN
         number += 1
@@ -981,7 +1011,7 @@ cdef void measure(Builder *b, Header *header) noexcept nogil:
     header.sizes[BOXES] = blocks * sizeof(Box)
     header.sizes[OUTER] = outer * sizeof(Box)
     header.sizes[CODES] = blocks * 4 * BLOCK
-    header.sizes[MEMBERS] = blocks * BLOCK * sizeof(uint32_t)
+    header.sizes[MEMBERS] = blocks * BLOCK * sizeof(Member)
     header.sizes[ALWAYS] = b.always_count * sizeof(uint32_t)
     at = padded(sizeof(Header))
     for i in range(SECTIONS):

@@ -103,6 +103,15 @@ ctypedef struct Box:
     uint8_t low[2]
     uint8_t high[2]
 
+ctypedef struct Extra:
+    uint16_t column  # 1 + the column; zero: there is none
+    uint8_t low
+    uint8_t high
+
+ctypedef struct Member:
+    uint32_t record
+    Extra extra[2]  # further ranges of the filter, compared before its record is read
+
 ctypedef struct Segment:
     const Header *header
     const uint8_t *records
@@ -119,7 +128,7 @@ ctypedef struct Segment:
     const Box *boxes
     const Box *outer
     const uint8_t *codes
-    const uint32_t *members
+    const Member *members
     const uint32_t *always
 
 cdef uint32_t PREFIX_SIZES[8]
@@ -145,7 +154,7 @@ cdef void open_segment(Segment *segment, const void *block) noexcept nogil:
     segment.boxes = <const Box *> (base + header.begins[BOXES])
     segment.outer = <const Box *> (base + header.begins[OUTER])
     segment.codes = base + header.begins[CODES]
-    segment.members = <const uint32_t *> (base + header.begins[MEMBERS])
+    segment.members = <const Member *> (base + header.begins[MEMBERS])
     segment.always = <const uint32_t *> (base + header.begins[ALWAYS])
 
 cdef inline const Record *record_at(const Segment *segment, uint32_t place) noexcept nogil:
@@ -510,15 +519,25 @@ cdef inline uint64_t block_survivors(const Segment *segment, size_t block, const
         mask &= tidings_meet(codes + 2 * BLOCK, second.low, second.high)
     return mask
 
+cdef inline bint extra_meets(const Segment *segment, Search *search, const Extra *extra) \
+        noexcept nogil:
+    cdef const Codes *codes
+    if extra.column == 0:
+        return True
+    codes = codes_of(segment, search, extra.column - 1)
+    return codes.present and extra.low <= codes.high and extra.high >= codes.low
+
 cdef int check_members(const Segment *segment, Search *search, size_t block, uint64_t mask) \
         except -1 nogil:
-    cdef const uint32_t *members = segment.members + BLOCK * block
-    cdef uint32_t member
+    cdef const Member *members = segment.members + BLOCK * block
+    cdef const Member *member
     while mask:
-        member = members[tidings_lowest(mask)]
-        if member != NO_MEMBER:  # the last block of a group may not be full
-            check(search, record_at(segment, member), False)
+        member = &members[tidings_lowest(mask)]
         mask &= mask - 1
+        # The last block of a group may not be full.
+        if member.record != NO_MEMBER and extra_meets(segment, search, &member.extra[0]) and \
+                extra_meets(segment, search, &member.extra[1]):
+            check(search, record_at(segment, member.record), False)
     return 0
 
 cdef int search_group(const Segment *segment, Search *search, const Group *group) except -1 nogil:
