@@ -12,7 +12,7 @@ LOCK := requirements.lock
 ZIG_LOCK := requirements-zig.lock
 CODE := $(wildcard src tests benchmarks examples scripts)
 NATIVE := scripts/native.py $(shell find src -name '*.py[x]' -o -name '*.px[di]' -o -name '*.h')
-NATIVE_TESTS := tests/matching/rivals
+NATIVE_TESTS := tests/matching
 PYTEST := $(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
 PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 

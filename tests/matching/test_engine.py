@@ -271,7 +271,7 @@ def test_folding_without_python_is_the_folding_of_the_language() -> None:
 
 WORK = {  # records tested, blocks compared and cells looked at, an event, at most
     "equalities": (3, 0, 4),
-    "ranges": (15, 220, 5),
+    "ranges": (30, 220, 5),
     "forwarding": (60, 30, 80),
     "wildcards": (90, 40, 250),
 }
