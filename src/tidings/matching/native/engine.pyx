@@ -65,7 +65,7 @@ MOST_NUMBERS = 1 << 31
 # Statistics know no share of what is found by less than the whole test.
 UNKNOWN_SHARE = frozenset({"!=", "i!=", "like", "ilike", "matches", "imatches", "holds"})
 cdef Span NO_TEXT
-NO_TEXT.at = NULL
+NO_TEXT.at = <const uint8_t *> b""
 NO_TEXT.size = 0
 
 cdef void *enlarged(void *old, size_t size) except NULL nogil:
