@@ -84,14 +84,14 @@ def _match_parts(
     def piece(given: tuple[int, pa.RecordBatch, Columns, int]) -> Pairs:
         begin, part, columns, first = given
         last = min(first + PART, columns.rows)
-        rows, numbers, asked = index.match_rows(columns, first, last, moment)
+        rows, numbers, asked = index.match_rows(columns, first, last, moment, begin)
         if asked:
             wanted = sorted({row for row, _, _ in asked})
             given_events = dict(zip(wanted, events(part, wanted), strict=True))
-            more_rows, more_numbers = index.answers(asked, given_events)
+            more_rows, more_numbers = index.answers(asked, given_events, begin)
             at = np.searchsorted(rows, more_rows, side="right")
             rows, numbers = np.insert(rows, at, more_rows), np.insert(numbers, at, more_numbers)
-        return rows + begin, numbers
+        return rows, numbers
 
     if threads > 1 and len(pieces) > 1:
         with ThreadPoolExecutor(threads) as pool:

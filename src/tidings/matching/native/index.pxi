@@ -415,10 +415,11 @@ cdef class Index:
         moment.view = moment.state.view()
         return moment
 
-    def match_rows(self, Columns columns, int64_t first, int64_t last, Moment moment):
+    def match_rows(self, Columns columns, int64_t first, int64_t last, Moment moment,
+                   int64_t base=0):
         """The matches of some rows: rows, numbers, and (row, number, residual) left to Python.
 
-        It does not hold the GIL, so several threads can share a batch.
+        `base` is added to the numbers of rows. It does not hold the GIL, so several threads can share a batch.
         """
         cdef Context context = self.take_context()
         cdef Pairs pairs = Pairs()
@@ -428,14 +429,14 @@ cdef class Index:
             context.prepare(self.names, self.seed, self.number_count + 1)
             if columns.json:
                 self.prepare_reader(context)
-            self.search_rows(context, columns, first, last, moment, pairs, asked)
+            self.search_rows(context, columns, first, last, moment, base, pairs, asked)
         finally:
             self.contexts.append(context)
         rows, numbers = pairs.arrays()
         return rows, numbers, asked
 
     cdef int search_rows(self, Context context, Columns columns, int64_t first, int64_t last,
-                         Moment moment, Pairs pairs, list asked) except -1:
+                         Moment moment, int64_t base, Pairs pairs, list asked) except -1:
         cdef Search *search = &context.search
         cdef uint32_t attributes = self.names.count
         cdef int64_t row
@@ -460,13 +461,13 @@ cdef class Index:
                     for i in range(columns.count):
                         read_node(columns.nodes[i], row, &search.event)
                 match_view(search, &moment.view)
-                pairs.take(search, row)
+                pairs.take(search, base + row)
                 if search.asked_count:
                     with gil:
                         note_asked(search, row, asked)
         return 0
 
-    def answers(self, asked, events):
+    def answers(self, asked, events, int64_t base=0):
         """Which of the pairs left to Python match: rows and numbers. `events` are by row."""
         cdef Pairs pairs = Pairs()
         known = {}
@@ -480,7 +481,7 @@ cdef class Index:
                 answer = known[row, check] = bool(check(events[row]))
             if answer:
                 done.add((row, number))
-                pairs.put(row, number)
+                pairs.put(base + row, number)
         return pairs.arrays()
 
     def take_ids(self, int64_t[::1] numbers, bint integers):
@@ -768,15 +769,23 @@ cdef class Pairs:
         return 0
 
     cdef tuple arrays(self):
-        cdef int64_t[::1] view
-        rows = np.empty(self.count, np.int64)
-        numbers = np.empty(self.count, np.int64)
-        if self.count:
-            view = rows
-            memcpy(&view[0], self.rows, self.count * sizeof(int64_t))
-            view = numbers
-            memcpy(&view[0], self.numbers, self.count * sizeof(int64_t))
+        """Both as arrays of NumPy, to which the memory goes over."""
+        if self.count == 0:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        rows = owning(<int64_t *> enlarged(self.rows, self.count * sizeof(int64_t)), self.count)
+        self.rows = NULL
+        numbers = owning(
+            <int64_t *> enlarged(self.numbers, self.count * sizeof(int64_t)), self.count)
+        self.numbers = NULL
+        self.count = self.room = 0
         return rows, numbers
+
+
+cdef object owning(int64_t *data, size_t count):
+    """An array that frees its memory in the end."""
+    cdef cython.view.array made = <int64_t[:count]> data
+    made.callback_free_data = free
+    return np.asarray(made)
 
 
 cdef dict describe(Block block, Names names):
