@@ -7,32 +7,41 @@ JOBS ?= auto
 
 RUN := .venv/bin/python
 READY := .venv/.ready
+BUILT := .venv/.built
 LOCK := requirements.lock
+ZIG_LOCK := requirements-zig.lock
 CODE := $(wildcard src tests benchmarks examples scripts)
+NATIVE := scripts/native.py $(shell find src -name '*.py[x]' -o -name '*.px[di]' -o -name '*.h')
+NATIVE_TESTS := tests/matching
 PYTEST := $(RUN) -m pytest -n $(JOBS) --maxprocesses 8 --dist loadgroup
 PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
 # The verbs share .venv, so with `make -j` they still run one after another.
 .NOTPARALLEL:
-.PHONY: help env demo quick test check bench soak report golden map lock clean
+.PHONY: help env native demo quick test check bench soak report golden map lock native-check wheel clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 env: $(READY)  ## make .venv: the locked packages, Tidings itself and a Java for Spark
 	@echo ".venv is ready"
 
-demo: $(READY)  ## show what Tidings does, in a minute
+# The other verbs do it when a source has changed. TIDINGS_NATIVE names a flavour of scripts/native.py.
+native: $(READY)  ## compile the native modules that have changed
+	@$(RUN) -m scripts.native
+	@touch $(BUILT)
+
+demo: $(BUILT)  ## show what Tidings does, in a minute
 	@$(RUN) examples/demo.py
 
 # What a change usually breaks, at few examples. After the first run, which compiles the kernels, it
 # takes less than a minute on two cores.
-quick: $(READY)  ## run the tests that a change usually breaks, in a minute
+quick: $(BUILT)  ## run the tests that a change usually breaks, in a minute
 	@TIDINGS_PROFILE=quick $(PYTEST) -q -m "not (spark or cluster or storm or swarm or slow)" \
 	  tests/test_layout.py tests/language tests/matching tests/overlay tests/routing tests/wire tests/sim
 
-test: $(READY)  ## run all tests
+test: $(BUILT)  ## run all tests
 	@$(PYTEST) $(if $(CI),--durations=25)
 
 check: $(READY)  ## check format, lint, types and layout
@@ -41,7 +50,7 @@ check: $(READY)  ## check format, lint, types and layout
 	@$(RUN) -m mypy $(CODE)
 	@$(RUN) -m pytest -q tests/test_layout.py
 
-bench: $(READY)  ## measure
+bench: $(BUILT)  ## measure
 	@$(RUN) -m benchmarks.language
 	@$(RUN) -m benchmarks.grammar
 	@$(RUN) -m benchmarks.matching
@@ -55,19 +64,19 @@ bench: $(READY)  ## measure
 
 # The tests that take minutes, then protocols under faults. Each prints the command that replays a seed
 # which fails.
-soak: $(READY)  ## run the long tests, then protocols under faults, for hours
+soak: $(BUILT)  ## run the long tests, then protocols under faults, for hours
 	@TIDINGS_SOAK=1 $(PYTEST) -m "soak or storm or swarm"
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol cbcb --faults all --seeds 5000 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology ba:30 --protocol cbcb --faults all --seeds 200 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
 
-report: $(READY)  ## run the experiments on small parameters; build/report.html
+report: $(BUILT)  ## run the experiments on small parameters; build/report.html
 	@$(RUN) -m tidings.cli.main lab run --quick --results build/lab/results
 	@$(RUN) -m tidings.cli.main lab report --quick --results build/lab/results --out build/report.html
 
 # pytest exits with 5 when it selects no test: then there is nothing to rewrite.
-golden: $(READY)  ## rewrite the golden files and show what changed in them
+golden: $(BUILT)  ## rewrite the golden files and show what changed in them
 	@TIDINGS_GOLDEN=rewrite $(RUN) -m pytest -q -m golden || [ $$? -eq 5 ]
 	@git --no-pager diff --stat -- tests
 	@git ls-files --others --exclude-standard -- tests
@@ -80,9 +89,26 @@ lock: $(READY)  ## write requirements.lock anew from pyproject.toml
 	@$(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command 'make lock' \
 	  $(if $(UPGRADE),--upgrade) --all-extras --group dev pyproject.toml --output-file $(LOCK)
+	@$(RUN) -c 'from scripts.native import ZIG; print(ZIG)' | \
+	  $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --custom-compile-command 'make lock' - --output-file $(ZIG_LOCK)
+
+# The package is copied to build/asan and its native modules are built there with assertions, checked
+# indices and sanitizers (address, undefined behaviour), whose runtime must be loaded before Python.
+# Python itself never frees some of its memory, so leaks are not looked for.
+native-check: $(READY)  ## run the tests of native code under sanitizers
+	@TIDINGS_NATIVE=asan $(RUN) -m scripts.native build/asan
+	@runtime=$$($${CC:-cc} -print-file-name=libasan.so); \
+	LD_PRELOAD=$$runtime ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/asan TIDINGS_PROFILE=quick \
+	  $(RUN) -m pytest -q -p no:xdist -m "not (spark or slow)" $(NATIVE_TESTS)
+
+wheel: $(READY)  ## make a wheel for this machine and Python, in dist
+	@$(RUN) -m hatchling build -t wheel
 
 clean:  ## remove .venv and everything tools have left
 	@rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	@find src -name '*.so' -delete
 	@find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamp is written last and holds the folder it was made in. So an environment that was
@@ -92,7 +118,7 @@ ifneq ($(shell $(RUN) -c 'print(open("$(READY)").read().strip())' 2>/dev/null),$
 endif
 
 # Asks for the base interpreter, because python3 may be the one in the .venv about to be replaced.
-$(READY): $(LOCK) pyproject.toml
+$(READY): $(LOCK) $(ZIG_LOCK) pyproject.toml
 	@rm -f $(READY)
 	@set -e; \
 	python=; \
@@ -111,8 +137,14 @@ $(READY): $(LOCK) pyproject.toml
 	"$$python" -m venv --clear .venv
 	@echo "installing the packages of $(LOCK)"
 	@$(PIP) install --require-hashes -r $(LOCK)
+	@$(RUN) -c 'import scripts.native as n, sys; sys.exit(not n.system_compiler())' || { \
+	  echo "installing a compiler, because there is none"; $(PIP) install --require-hashes -r $(ZIG_LOCK); }
 	@echo "installing Tidings from src"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@echo "looking for Java"
 	@$(RUN) -m tidings.spark.java
 	@pwd -P > $(READY)
+
+$(BUILT): $(READY) $(NATIVE)
+	@$(RUN) -m scripts.native
+	@touch $(BUILT)

@@ -329,12 +329,7 @@ def under_updates(load: Load, options: Options, command: str) -> Line:
     ids: list[Id] = [id for id, _ in held]
     predicates = [predicate for _, predicate in held]
     warm_up("table", load, 0)
-    small = Table(held[:200])
-    for number, (_, predicate) in enumerate(coming[:1_000]):  # more than there is room for at first
-        small.add(len(load.pairs) + number, predicate)
-    small.match(load.events[0])
-    small.remove(len(load.pairs))
-    still, table = Table(held), Table(held, changing=True)
+    still, table = Table(held), Table(held)
     check(table, load._replace(pairs=held))
     match_for(still, load.events, REPEAT_S / 4)
     before = match_for(still, load.events, options.seconds / 2)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,9 @@ PACKAGE: Final = ROOT / "src" / "tidings"
 PAGE: Final = ROOT / "docs" / "architecture.md"
 BEGIN: Final = "<!-- The map: `make map` writes what follows. -->"
 END: Final = "<!-- End of the map. -->"
+NATIVE: Final = (".pyx", ".pxd", ".pxi", ".h")  # Cython and C
+# What opens a native file: comments to the compiler, then a docstring or a comment.
+OPENING: Final = re.compile(r'(?:#\s*(?:cython|distutils):.*\n|\s)*(?:"""|#|//|/\*+)[ \t]*(\S.*)')
 
 # The rooms, in the order in which they may import: each only from those before it.
 ROOMS: Final = (
@@ -35,9 +39,19 @@ ROOMS: Final = (
 
 def first_line(module: Path) -> str:
     """What a module says that it is for: the first line of its docstring, without the full stop."""
-    tree = ast.parse(module.read_text(encoding="utf-8"), str(module))
-    lines = (ast.get_docstring(tree) or "").splitlines()
+    text = module.read_text(encoding="utf-8")
+    if module.suffix in NATIVE:
+        opening = OPENING.match(text)
+        return (
+            opening[1].removesuffix("*/").removesuffix('"""').strip().rstrip(".") if opening else ""
+        )
+    lines = (ast.get_docstring(ast.parse(text, str(module))) or "").splitlines()
     return lines[0].rstrip(".") if lines else ""
+
+
+def sources(folder: Path) -> list[Path]:
+    """The files of code in a folder, native ones too."""
+    return sorted(path for path in folder.glob("*") if path.suffix in (".py", *NATIVE))
 
 
 def rooms() -> list[Path]:
@@ -64,7 +78,7 @@ def _room(room: Path) -> Iterator[str]:
         about = first_line(folder / "__init__.py")
         yield about if about.endswith("?") else f"{about}."
         yield ""
-        files = sorted(path for path in folder.glob("*.py") if path.name != "__init__.py")
+        files = [path for path in sources(folder) if path.name != "__init__.py"]
         if files:
             yield "| file | what it is for |"
             yield "|---|---|"
@@ -87,7 +101,8 @@ def main() -> None:
     """Write the page anew."""
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(with_map(page), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)}: the map of {sum(1 for _ in PACKAGE.rglob('*.py'))} files")
+    count = sum(len(sources(folder)) for folder in PACKAGE.rglob("*/"))
+    print(f"{PAGE.relative_to(ROOT)}: the map of {count} files")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
-MATCHING = Path(__file__).parents[1] / "src" / "tidings" / "matching"
 
 for _name, _examples in EXAMPLES_BY_PROFILE.items():
     settings.register_profile(
@@ -38,23 +36,9 @@ for _name, _examples in EXAMPLES_BY_PROFILE.items():
     )
 
 
-def forget_stale_kernels() -> None:
-    """Remove what Numba has kept of functions whose own file is older than one they call into."""
-    for source in MATCHING.rglob("*_kernels.py"):
-        called = re.findall(
-            r"^from tidings\.matching\.(\w*kernels) import", source.read_text(), re.M
-        )
-        newest = max((MATCHING / f"{name}.py").stat().st_mtime for name in called or ["kernels"])
-        for kept in (source.parent / "__pycache__").glob(f"{source.stem}.*.nbi"):
-            if kept.stat().st_mtime < newest:
-                kept.unlink()
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the profile, and the seed unless the command line has done so."""
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        forget_stale_kernels()
     if PROFILE not in EXAMPLES_BY_PROFILE:
         known = ", ".join(EXAMPLES_BY_PROFILE)
         raise pytest.UsageError(f"TIDINGS_PROFILE={PROFILE}: the profiles are {known}")

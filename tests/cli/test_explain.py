@@ -94,3 +94,17 @@ def test_piped_output_is_plain_text() -> None:
     assert all(line.isprintable() for line in shown.splitlines())
     assert "[red]" in shown
     assert "[bold]" in shown
+
+
+def test_a_saved_table_shows_its_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from tidings import Table
+
+    Table({1: "x = 1 and y > 2", 2: "y > 3"}).save(tmp_path / "table")
+    assert main(["explain", "--table", str(tmp_path / "table")]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2 subscriptions, 2 filters, 3 constraints, ")
+    assert "1 by key, 1 in order" in out
+    assert main(["explain", "--table", str(tmp_path / "none")]) == 1
+    assert "does not exist" in capsys.readouterr().err
+    assert main(["explain"]) == 2
+    assert "expected PREDICATE and --event, or --table" in capsys.readouterr().err

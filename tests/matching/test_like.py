@@ -1,8 +1,7 @@
-"""Patterns with wildcards: the kernel's test against RE2's, and tables of nothing else."""
+"""Patterns with wildcards: the engine's test against RE2's, and tables of nothing else."""
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given
@@ -11,11 +10,9 @@ from hypothesis import strategies as st
 from tidings import Predicate, parse
 from tidings.language import wildcard
 from tidings.language.constraint import Constraint
-from tidings.language.expression import Expression, conjoin, disjoin
-from tidings.matching import kernels as k
-from tidings.matching import segment as segment_module
-from tidings.matching.constants import like_bytes
-from tidings.matching.segment import Segment
+from tidings.language.expression import Expression, compile_check, conjoin, disjoin
+from tidings.matching import residuals
+from tidings.matching.native.engine import LONGEST_LIKE, Index
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
@@ -27,11 +24,28 @@ patterns = st.lists(
 short_patterns = patterns.map(wildcard.tokens).map(lambda parts: wildcard.pattern_of(parts[:6]))
 
 
-def fits(pattern: bytes, data: bytes, around: bytes = b"") -> bool:
-    """The kernel's answer, with other bytes before and behind both."""
-    held, text = (np.frombuffer(around + part + around, np.uint8) for part in (pattern, data))
-    first = len(around)
-    return bool(k.fits(held, first, first + len(pattern), text, first, first + len(data)))
+def like(name: str, pattern: str, negated: bool = False) -> Constraint:
+    """A constraint by `like`."""
+    return Constraint(name, "like", "string", negated, pattern)
+
+
+def size_of(pattern: str) -> int:
+    """The bytes of a pattern in the engine, where a wildcard takes one."""
+    return sum(
+        len(part.encode()) if isinstance(part, str) else 1 for part in wildcard.tokens(pattern)
+    )
+
+
+def fits(pattern: str, text: str) -> bool:
+    """The engine's answer, by its own test of the pattern as it is."""
+    index = Index()
+    index.add(1, [[like("x", pattern)]])
+    if size_of(pattern) <= LONGEST_LIKE:
+        assert not index.residuals
+    found = index.match({"x": text}) == [1]
+    index.compact()
+    assert (index.match({"x": text}) == [1]) is found
+    return found
 
 
 @given(patterns, texts)
@@ -44,10 +58,9 @@ def fits(pattern: bytes, data: bytes, around: bytes = b"") -> bool:
 @example("a%a", "a")
 @example("%ab%ab%", "aab")
 @example("%_b%", "ßß€b")
-def test_the_kernel_agrees_with_re2(pattern: str, text: str) -> None:
+def test_the_engine_agrees_with_re2(pattern: str, text: str) -> None:
     expected = wildcard.matcher(pattern, ignore_case=False)(text)
-    assert fits(like_bytes(pattern), text.encode()) == expected
-    assert fits(like_bytes(pattern), text.encode(), around="a€".encode()) == expected
+    assert fits(pattern, text) == expected
 
 
 @given(short_patterns, st.data())
@@ -58,35 +71,24 @@ def test_a_text_made_from_a_pattern_fits_it(pattern: str, data: st.DataObject) -
         least = 1 if part == wildcard.ONE else 0
         drawn = st.text(CHARACTERS, min_size=least, max_size=size or 0)
         parts.append(part if isinstance(part, str) else data.draw(drawn))
-    assert fits(like_bytes(pattern), "".join(parts).encode())
-
-
-@given(st.binary(max_size=10), st.lists(st.sampled_from([b"a", b"\x80", b"\xfe", b"\xff"])))
-def test_bytes_that_are_not_text_stay_within_bounds(data: bytes, pattern: list[bytes]) -> None:
-    held = b"".join(pattern)
-    assert fits(held, data, around=b"\x80\x80\x80") == fits(held, data, around=b"aaa")
+    assert fits(pattern, "".join(parts))
 
 
 def test_hostile_patterns_end_and_are_right() -> None:
     text = "a" * 20_000
     for pattern, expected in (
-        ("%a" * (k.LONGEST_LIKE // 2 - 1) + "%b", False),
-        ("%a" * (k.LONGEST_LIKE // 2 - 1) + "%", True),
-        ("%" + "a" * (k.LONGEST_LIKE - 4) + "b%b", False),
-        ("%" + "a" * (k.LONGEST_LIKE - 3) + "b%", False),
-        ("%" + "_a" * (k.LONGEST_LIKE // 2 - 2) + "b%", False),
-        ("%" + "_" * (k.LONGEST_LIKE - 2) + "%", True),
+        ("%a" * (LONGEST_LIKE // 2 - 1) + "%b", False),
+        ("%a" * (LONGEST_LIKE // 2 - 1) + "%", True),
+        ("%" + "a" * (LONGEST_LIKE - 4) + "b%b", False),
+        ("%" + "a" * (LONGEST_LIKE - 3) + "b%", False),
+        ("%" + "_a" * (LONGEST_LIKE // 2 - 2) + "b%", False),
+        ("%" + "_" * (LONGEST_LIKE - 2) + "%", True),
     ):
-        assert len(like_bytes(pattern)) <= k.LONGEST_LIKE
-        assert fits(like_bytes(pattern), text.encode()) == expected
+        assert size_of(pattern) <= LONGEST_LIKE
+        assert fits(pattern, text) == expected
         assert wildcard.matcher(pattern, ignore_case=False)(text) == expected
         table = Table({1: Predicate(like("x", pattern))})
         assert table.match({"x": text}) == [1] * expected
-
-
-def like(name: str, pattern: str, negated: bool = False) -> Constraint:
-    """A constraint by `like`."""
-    return Constraint(name, "like", "string", negated, pattern)
 
 
 def pairs_of(
@@ -114,7 +116,7 @@ def test_tables_of_patterns_leave_no_residuals_and_are_exact(
 ) -> None:
     predicates = [Predicate(expression) for expression in expressions]
     table = Table(enumerate(predicates))
-    assert [segment.plan.residuals for segment in table._parts.segments] == [[]]
+    assert not table._index.residuals
     expected = [[n for n, p in enumerate(predicates) if p.matches(event)] for event in events]
     assert [sorted(table.match(event)) for event in events] == expected
     lists = [
@@ -143,7 +145,7 @@ def test_values_of_every_type_and_none_at_all() -> None:
     }
     table = Table(subscriptions)
     predicates = {id: parse(text) for id, text in subscriptions.items()}
-    assert table._parts.segments[0].plan.residuals == []
+    assert not table._index.residuals
     events: list[dict[str, Any]] = [
         {}, {"x": None}, {"x": 12}, {"x": 1.5}, {"x": True}, {"x": ""}, {"x": "az"}, {"x": "€😀"},
         {"x": "a1z", "y": 4}, {"x": "a%z", "y": 3}, {"x": ["b", "a", "z"]}, {"x": [7, "a--z"]},
@@ -166,12 +168,12 @@ def test_values_of_every_type_and_none_at_all() -> None:
 
 @pytest.mark.parametrize("longer", [0, 1])
 def test_only_patterns_past_the_bound_leave_residuals(longer: int) -> None:
-    pattern = "ab%" + "é" * ((k.LONGEST_LIKE - 6) // 2) + "_%" + "z" * (1 + longer)
-    assert len(like_bytes(pattern)) == k.LONGEST_LIKE + longer
+    pattern = "ab%" + "é" * ((LONGEST_LIKE - 6) // 2) + "_%" + "z" * (1 + longer)
+    assert size_of(pattern) == LONGEST_LIKE + longer
     constraints = [like("x", pattern), like("x", pattern, negated=True)]
     constraints.append(like("x", "%" + pattern))
     table = Table((n, Predicate(constraint)) for n, constraint in enumerate(constraints))
-    assert len(table._parts.segments[0].plan.residuals) == (3 if longer else 1)
+    assert len(table._index.residuals) == (3 if longer else 1)
     text = pattern.replace("%", "-").replace("_", "😀")
     events: list[dict[str, Any]] = [{"x": text}, {"x": text + "a"}, {"x": "-" + text}, {"x": None}]
     assert [sorted(table.match(event)) for event in events] == [[0, 2], [1], [1, 2], [1]]
@@ -179,57 +181,60 @@ def test_only_patterns_past_the_bound_leave_residuals(longer: int) -> None:
     assert sorted(found) == [(0, 0), (0, 2), (1, 1), (2, 1), (2, 2), (3, 1)]
 
 
-def test_statistics_file_patterns_under_their_literals() -> None:
+def test_patterns_are_found_by_their_longest_piece() -> None:
     events = [{"x": f"{n % 10}-word-{n}", "y": n} for n in range(50)]
     subscriptions = {n: f"x like '{n % 10}-%{n}_' and y != {n}" for n in range(20)}
     table = Table(subscriptions, statistics=statistics_of(events))
-    whole = table._parts.segments[0].plan.whole
-    assert (k.section(whole, k.SLOT_PRESENT) < 0).all()
+    (segment,) = table._index.plan()
+    (keys,) = (a["keys"] for a in segment["attributes"] if a["name"] == "x")
+    assert "presence" not in keys
 
 
-def asked_segment() -> tuple[Segment, list[int]]:
-    """A segment of subscriptions with residuals, and a list of those that were evaluated."""
-    segment = Segment.of(
-        {
-            "either": parse("y = 'b' or x matches '^a'"),
-            "both": parse("x matches 'a$' or x matches '^a'"),
-            "same": parse("x matches 'a$'"),
-            "plain": parse("y = 'b'"),
-        }
-    )
-    asked: list[int] = []
-    check = segment.residuals.check
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Expression]:
+    """The residuals that are evaluated from now on."""
+    noted: list[Expression] = []
 
-    def noted(residual: int) -> Any:
-        asked.append(residual)
-        return check(residual)
+    def compiled(asked: Expression) -> Any:
+        check = compile_check(asked)
 
-    segment.residuals.check = noted  # type: ignore[method-assign]
-    return segment, asked
+        def evaluate(event: Any) -> bool:
+            noted.append(asked)
+            return check(event)
+
+        return evaluate
+
+    monkeypatch.setattr(residuals, "compile_check", compiled)
+    monkeypatch.setattr(residuals, "_CHECKS", type(residuals._CHECKS)())
+    return noted
 
 
-def test_each_residual_is_evaluated_once_and_only_if_its_subscription_is_not_found() -> None:
-    segment, asked = asked_segment()
-    assert sorted(segment.match({"x": "aa", "y": "c"})) == ["both", "either", "same"]
+SOME = {
+    "either": "y = 'b' or x matches '^a'",
+    "both": "x matches 'a$' or x matches '^a'",
+    "same": "x matches 'a$'",
+    "plain": "y = 'b'",
+}
+
+
+def test_each_residual_is_evaluated_once_and_only_if_its_subscription_is_not_found(
+    asked: list[Expression],
+) -> None:
+    assert sorted(Table(SOME).match({"x": "aa", "y": "c"})) == ["both", "either", "same"]
     assert len(asked) == len(set(asked)) == 2
-    only, asked = Segment.of({1: parse("y = 'b' or x matches '^a'")}), []
-    only.residuals.check = asked.append  # type: ignore[method-assign,assignment]
-    assert only.match({"x": "aa", "y": "b"}) == [1]
+    asked.clear()
+    assert Table({1: SOME["either"]}).match({"x": "aa", "y": "b"}) == [1]
     assert asked == []
 
 
-@pytest.mark.parametrize("flags", [1, 9, segment_module.FLAGS])
 def test_a_batch_evaluates_as_few_residuals_and_keeps_the_order_of_rows(
-    monkeypatch: pytest.MonkeyPatch, flags: int
+    asked: list[Expression],
 ) -> None:
-    monkeypatch.setattr(segment_module, "FLAGS", flags)
-    segment, asked = asked_segment()
     rows = [("aa", "b"), ("ba", "b"), (None, "b"), ("ab", None), ("bb", "b"), ("aa", "c"), ("", "")]
     batch = pa.table({"x": [x for x, _ in rows], "y": [y for _, y in rows]})
-    parts = list(segment.match_batch(batch))
-    found = [(int(row), segment.ids[n]) for part in parts for row, n in zip(*part, strict=True)]
-    assert [row for row, _ in found] == sorted(row for row, _ in found)
-    assert sorted(found) == [
+    pairs = Table(SOME).match_batch(batch).to_pydict()
+    assert pairs["event"] == sorted(pairs["event"])
+    assert sorted(zip(pairs["event"], pairs["subscription"], strict=True)) == [
         (0, "both"), (0, "either"), (0, "plain"), (0, "same"),
         (1, "both"), (1, "either"), (1, "plain"), (1, "same"),
         (2, "either"), (2, "plain"), (3, "both"), (3, "either"),

@@ -3,10 +3,8 @@
 import json
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -17,13 +15,8 @@ from tests.language import oracle, strategies
 from tidings import Event, Predicate, parse
 from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
-from tidings.matching import kernels, plan
-from tidings.matching import segment as segment_module
-from tidings.matching import table as table_module
 from tidings.matching.contract import Id
-from tidings.matching.documents import tally_documents
 from tidings.matching.forwarding import ForwardingTable
-from tidings.matching.segment import Segment
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
@@ -58,21 +51,6 @@ def test_statistics_change_the_index_and_never_the_answer(
     table, told = Table(pairs), Table(pairs, statistics=statistics_of(sample))
     for event in events:
         assert sorted(told.match(event)) == sorted(table.match(event))
-
-
-def test_statistics_choose_the_constraint_that_few_events_satisfy() -> None:
-    # Judged by the filters alone, `common` looks selective: it has more values than `rare`.
-    pairs = [(n, parse(f"common = {n % 50} and rare = 'r{n % 5}'")) for n in range(1000)]
-    events = [{"common": n % 50, "rare": f"r{n}"} for n in range(500)]
-    filed = {}
-    for name, statistics in (("filters", None), ("events", statistics_of(events))):
-        table = Table(pairs, statistics=statistics)
-        whole = table._parts.segments[0].plan.whole
-        begin, end = whole[2 * kernels.NUMBER_PLACE : 2 * kernels.NUMBER_PLACE + 2]
-        filed[name] = "common" if begin < end else "rare"
-        for event in events[:60]:
-            assert sorted(table.match(event)) == [n for n, p in pairs if p.matches(event)]
-    assert filed == {"filters": "common", "events": "rare"}
 
 
 column_events = st.lists(
@@ -126,33 +104,6 @@ def test_changes_take_effect_at_once(data: st.DataObject) -> None:
     assert len(table) == len(held)
 
 
-@pytest.mark.parametrize("changing", [False, True])
-def test_compiling_in_the_background_changes_no_answer(
-    monkeypatch: pytest.MonkeyPatch, changing: bool
-) -> None:
-    monkeypatch.setattr(table_module, "RECENT", 50)
-    pairs = ((n, f"x = {n % 10} and y > {n}") for n in range(500))
-    table = Table(pairs, changing=changing)
-    held = {n: (n % 10, n) for n in range(500)}
-    random_ = np.random.default_rng(1)
-    for step in range(1500):
-        n = int(random_.integers(0, 800))
-        if n in held and step % 3:
-            del held[n]
-            table.remove(n)
-        elif n in held:
-            held[n] = (step % 10, step)
-            table.replace(n, f"x = {step % 10} and y > {step}")
-        else:
-            held[n] = (n % 10, n)
-            table.add(n, f"x = {n % 10} and y > {n}")
-        x, y = step % 10, int(random_.integers(0, 900))
-        expected = sorted(n for n, (a, b) in held.items() if a == x and y > b)
-        assert sorted(table.match({"x": x, "y": y})) == expected
-    table.wait()
-    assert table.stats().subscriptions == len(held)
-
-
 @given(
     st.lists(
         st.tuples(
@@ -168,7 +119,7 @@ def test_a_changing_table_finds_what_asking_each_predicate_finds(
 ) -> None:
     """For ids of any kind; small integers are their own numbers."""
     held: dict[Id, Expression] = {}
-    table = Table({named(0): "x = 1"}, changing=True)
+    table = Table({named(0): "x = 1"})
     held[named(0)] = parse("x = 1").expression
     for number, (change, expression) in enumerate(changes, 1):
         some = next(iter(held), None)
@@ -176,8 +127,8 @@ def test_a_changing_table_finds_what_asking_each_predicate_finds(
             table.add(named(number), Predicate(expression))
             held[named(number)] = expression
         elif change == "compile":
-            table._compile()
-            assert not table._parts.recent.numbers
+            table.compact()
+            assert table._index.is_compact()
         elif some is not None and change == "remove":
             table.remove(some)
             del held[some]
@@ -192,93 +143,6 @@ def test_a_changing_table_finds_what_asking_each_predicate_finds(
     found = table.match_batch(pa.table({"none of these": [1]})).column("subscription").to_pylist()
     asked_for = (id for id, asked in held.items() if oracle.holds(asked, laid_out(row), row))
     assert sorted(map(str, found)) == sorted(map(str, asked_for))
-
-
-@pytest.mark.slow
-def test_a_changing_table_is_larger_and_stays_so(tmp_path: Path) -> None:
-    pairs = [(3 * n, f"x = {n % 10} and y > {n}") for n in range(3_000)]
-    still, changing = Table(pairs), Table(pairs, changing=True)
-    assert changing.stats().bytes > still.stats().bytes
-    assert changing.stats()[:3] == still.stats()[:3]
-    assert changing._parts.segments[0].counted
-    changing.remove(3)
-    changing.compact()
-    assert changing._parts.segments[0].coordinates is not None
-    changing.save(tmp_path / "saved")
-    loaded = Table.load(tmp_path / "saved")
-    for table in (changing, loaded):
-        assert len(table) == 2_999
-        assert sorted(table.match({"x": 1, "y": 40})) == [3 * n for n in range(11, 40, 10)]
-    assert loaded._parts.segments[0].coordinates is None
-
-
-def test_large_ids_end_the_numbering_by_ids() -> None:
-    table = Table({n: f"x = {n}" for n in range(10)}, changing=True)
-    assert table._parts.segments[0].counted
-    table.add(10**15, "x = 3")
-    table._compile()
-    assert not table._parts.segments[0].counted
-    assert sorted(table.match({"x": 3})) == [3, 10**15]
-    table.remove(3)
-    table.add("three", "x = 3")
-    table._compile()
-    assert sorted(table.match({"x": 3}), key=str) == [10**15, "three"]
-
-
-@pytest.mark.parametrize("before", [0, 1, 2])
-def test_nobody_waits_for_a_compilation(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
-    """Neither for the first one nor for a merge into a compiled segment."""
-    monkeypatch.setattr(table_module, "RECENT", 50)
-    monkeypatch.setattr(table_module, "ANEW", 1)
-    table = Table((n, f"x > {n} and y = {n % 2}") for n in range(100))
-    for turn in range(before):
-        for n in range(100):
-            table.add(f"{turn} {n}", "y = 3")
-        table.wait()
-        assert len(table._parts.segments[0]) >= 150
-        for n in range(100):
-            table.remove(f"{turn} {n}")
-    begun, go_on = threading.Event(), threading.Event()
-    grown = table._grown
-
-    def slowly(*given: Any) -> Segment:
-        begun.set()
-        assert go_on.wait(60)
-        return grown(*given)
-
-    monkeypatch.setattr(table, "_grown", slowly)
-    for n in range(100, 200):
-        table.add(n, f"x > {n} and y = {n % 2}")
-    assert begun.wait(60)
-    for n in range(200, 300):  # all of this while it is being compiled
-        table.add(n, f"x > {n} and y = {n % 2}")
-        table.remove(n - 200)
-        table.replace(n - 100, "y = 2")
-        held = {m: m % 2 for m in range(n - 199, n + 1) if not 100 <= m <= n - 100}
-        assert set(table.match({"x": 1000, "y": n % 2})) == {m for m in held if held[m] == n % 2}
-    assert set(table.match({"y": 2})) == set(range(100, 200))
-    go_on.set()
-    table.wait()
-    assert set(table.match({"y": 2})) == set(range(100, 200))
-    assert set(table.match({"x": 1000, "y": 1})) == set(range(201, 300, 2))
-
-
-def test_a_list_made_during_a_removal_loses_nothing_else() -> None:
-    """The list is made after the tombstone is set and before the removal is counted."""
-    table = Table({n: f"y > -{n}" for n in range(100)})
-    assert len(table.match({"y": 5})) == 100
-    (segment,) = table._parts.segments
-    number = segment.number_of(40)
-    assert number is not None
-    which, place = segment._exact_at(number)
-    segment.removed[number] = True
-    segment._make_list(which)
-    segment.changed[which] += 1
-    segment._take_from_list(which, place)
-    ids, removed = segment._exact[which]
-    assert sorted(ids) == [n for n in range(100) if n != 40]
-    assert removed == [place]
-    assert segment.made[which] == segment.changed[which]
 
 
 def test_threads_share_a_table() -> None:
@@ -422,12 +286,10 @@ ranges = st.lists(
         max_size=5,
     ),
 )
-def test_ranges_held_in_cells_are_exact(
+def test_ranges_held_in_blocks_are_exact(
     filters: list[list[Constraint]], events: list[dict[str, Any]]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "MANY_RANGES", 1)
-        table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
+    table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
     for event in events:
         expected = [n for n, f in enumerate(filters) if oracle.holds(conjoin(f), laid_out(event))]
         assert sorted(table.match(event)) == expected
@@ -462,15 +324,12 @@ numbers_or_lists = st.one_of(st.none(), small_values, st.lists(small_values, max
     st.lists(st.fixed_dictionaries(dict.fromkeys("abcdefg", numbers_or_lists)), max_size=70),
 )
 @settings(max_examples=examples(50))
-def test_many_events_at_once_find_in_cells_what_each_finds(
+def test_many_events_at_once_find_in_blocks_what_each_finds(
     filters: list[list[Constraint]], events: list[dict[str, Any]]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "MANY_RANGES", 1)
-        patch.setattr(segment_module, "MANY_ROWS", 1)
-        table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
-        texts = pa.table({"event": pa.array(map(json.dumps, events), pa.string())})
-        found = table.match_batch(texts, json="event")
+    table = Table((n, Predicate(conjoin(f))) for n, f in enumerate(filters))
+    texts = pa.table({"event": pa.array(map(json.dumps, events), pa.string())})
+    found = table.match_batch(texts, json="event")
     pairs = sorted(zip(*(found.column(i).to_pylist() for i in range(2)), strict=True))
     expected = [
         (row, n)
@@ -505,7 +364,6 @@ def test_long_spans_of_exact_filters_are_found_by_every_call() -> None:
         ]
 
     table = Table(pairs)
-    assert table._parts.segments[0].keeps_spans
     check(table, pairs)
     numbered = Table((number, predicate) for number, (_, predicate) in enumerate(pairs))
     assert [sorted(f"s{n}" for n in numbered.match(e)) for e in events] == [
@@ -523,63 +381,3 @@ def test_long_spans_of_exact_filters_are_found_by_every_call() -> None:
         assert sorted(forwarding.forward(event, allowed)) == [
             id for id in expected(event, pairs) if id in allowed
         ]
-
-
-@given(subscription_sets, st.lists(strategies.flat_events, min_size=1, max_size=4), st.booleans())
-def test_a_tally_counts_what_a_batch_finds(
-    expressions: list[Expression], events: list[dict[str, Any]], some_removed: bool
-) -> None:
-    exact = [parse(f"x > {n}").expression for n in range(-20, 20)]
-    held: dict[Id, Predicate] = {n: Predicate(e) for n, e in enumerate([*exact, *expressions])}
-    segment = segment_module.Segment.of(held)
-    if some_removed:
-        segment.remove(21)
-        del held[21]
-    totals = np.zeros(len(segment.ids), np.int64)
-    tally_documents(segment, [Event(event) for event in events], totals)
-    assert totals.tolist() == [
-        sum(id in held and held[id].matches(event) for event in events) for id in segment.ids
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_compiling_that_fails_changes_no_answer_and_is_tried_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(table_module, "RECENT", 50)
-    table = Table()
-
-    def fail(*_: Any) -> Any:
-        raise MemoryError
-
-    with monkeypatch.context() as broken:
-        broken.setattr(table, "_grown", fail)
-        for n in range(100):
-            table.add(n, f"x > {n}")
-        table.wait()
-    assert table.match({"x": 40}) == list(range(40))
-    assert not table._parts.segments
-    for n in range(100, 300):
-        table.add(n, f"x > {n}")
-    table.wait()
-    assert table._parts.segments
-    assert sorted(table.match({"x": 250})) == list(range(250))
-
-
-def test_recent_subscriptions_are_compiled_even_if_most_are_removed_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(table_module, "RECENT", 50)
-    table = Table()
-    for n in range(400):
-        table.add(n, f"x > {n}")
-        if n % 4:
-            table.remove(n)
-    table.wait()
-    assert table._parts.segments
-    assert sorted(table.match({"x": 9})) == [0, 4, 8]
-    table.compact()
-    for n in range(400, 500):
-        table.add(n, f"x > {n}")
-    table.wait()
-    assert len(table._parts.segments[-1]) > 50

@@ -13,8 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.language import strategies
 from tidings import Predicate, Table, parse
 from tidings.matching.assembly import Flat, assemble, flatten, from_bytes, to_bytes
-from tidings.matching.documents import match_documents
-from tidings.matching.segment import Segment
+from tidings.matching.batches import match_columns, match_documents
 from tidings.matching.workload import WORKLOADS
 from tidings.spark import compile, compiled, match, worker
 from tidings.spark.compiled import compile_here
@@ -45,14 +44,13 @@ def test_flat_predicates_compile_to_what_predicates_compile_to(
 ) -> None:
     predicates = [p for p in (Predicate(e, bound) for e in expressions) if readable(p)]
     texts = pa.array(map(str, predicates), pa.large_string())
-    ids = pa.array(range(len(predicates)))
-    segment = assemble(ids, texts, carried(flatten(predicates)))
+    index = assemble(texts, carried(flatten(predicates)))
     direct = Table(dict(enumerate(predicates)))
     for event in events:
-        assert sorted(segment.match(worker.flat(event))) == sorted(direct.match(event))  # type: ignore[arg-type]
+        assert sorted(index.match(worker.flat(event))) == sorted(direct.match(event))  # type: ignore[arg-type]
     documents = [
         (r, n)
-        for rows, ns in match_documents(segment, events)
+        for rows, ns in match_documents(index, events)
         for r, n in zip(rows.tolist(), ns.tolist(), strict=True)
     ]
     assert sorted(documents) == sorted(
@@ -61,9 +59,7 @@ def test_flat_predicates_compile_to_what_predicates_compile_to(
     chosen = data.draw(st.sets(st.sampled_from(range(len(predicates))))) if predicates else set()
     part = flatten(predicates).take(pa.array(sorted(chosen), pa.int64()).to_numpy())
     kept = Table({at: predicates[n] for at, n in enumerate(sorted(chosen))})
-    few = assemble(
-        ids.slice(0, len(chosen)), texts.take(pa.array(sorted(chosen), pa.int64())), part
-    )
+    few = assemble(texts.take(pa.array(sorted(chosen), pa.int64())), part)
     for event in events:
         assert sorted(few.match(worker.flat(event))) == sorted(kept.match(event))  # type: ignore[arg-type]
 
@@ -79,9 +75,9 @@ def readable(predicate: Predicate) -> bool:
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_documents_and_columns_of_a_workload_find_the_same(name: str) -> None:
     workload = WORKLOADS[name](seed=3)
-    segment = Segment.of(dict(workload.subscriptions(0, 400)))
-    by_columns = list(segment.match_batch(workload.event_table(0, 5_000)))
-    by_documents = list(match_documents(segment, workload.events(0, 5_000)))
+    index = Table(dict(workload.subscriptions(0, 400)))._index
+    by_columns = list(match_columns(index, workload.event_table(0, 5_000)))
+    by_documents = list(match_documents(index, list(workload.events(0, 5_000))))
     for found in (by_columns, by_documents):
         rows = [row for part, _ in found for row in part.tolist()]
         assert rows == sorted(rows)
@@ -212,7 +208,7 @@ def test_workers_keep_few_tables_open(tmp_path: Path, monkeypatch: pytest.Monkey
     assert len(worker._opened) == worker.KEPT
     assert worker.open_shard(shards[-1]) is worker.open_shard(shards[-1])
     hidden = worker.open_shard(shards[-1]._replace(removed=(f"s{worker.KEPT + 1}",)))
-    assert not len(hidden.segment)
+    assert not len(hidden.table)
 
 
 def test_archives_are_unpacked_once_and_whole(tmp_path: Path) -> None:

@@ -13,23 +13,29 @@ from tidings.cli.terminal import colour, complain, complain_of_predicate, write
 
 
 def explain(
-    predicate: Annotated[str, typer.Argument(metavar="PREDICATE", help="The predicate's text.")],
+    predicate: Annotated[
+        str | None, typer.Argument(metavar="PREDICATE", help="The predicate's text.")
+    ] = None,
     event: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="JSON",
             help="The event as a JSON object; @FILE reads a file, - reads standard input.",
         ),
-    ],
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="DIRECTORY", help="Show how a saved table finds its filters instead."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
 ) -> int:
-    """Explain why an event matches a predicate, or why it does not.
+    """Explain why an event matches a predicate, or why it does not; or how a table is searched.
 
     Shows whether each constraint holds, the predicate's canonical text, its normal form, and which
     constraints of the nearest filter fail.
 
-    Exits with 0 whether the event matches or not, 1 if the predicate or the event is bad, 2 if the
-    event's file cannot be read.
+    Exits with 0 whether the event matches or not, 1 if the predicate, the event or the table is
+    bad, 2 if the event's file cannot be read.
 
     \b
     Example:
@@ -40,6 +46,11 @@ def explain(
     from tidings.language.explanation import printable
     from tidings.language.predicate import parse
 
+    if table is not None:
+        return _plan(table)
+    if predicate is None or event is None:
+        complain("tidings explain: expected PREDICATE and --event, or --table")
+        return 2
     try:
         text = _event_text(event)
     except OSError as error:
@@ -63,6 +74,19 @@ def explain(
     for line in str(explanation).splitlines():
         mark = re.match(r" *([✓✗])", line)
         write(_coloured(line, mark[1], mark.end()) if mark else line)
+    return 0
+
+
+def _plan(table: str) -> int:
+    """Write how a saved table finds its filters."""
+    from tidings.matching.storage import TableFileError
+    from tidings.matching.table import Table
+
+    try:
+        write(Table.load(table).explain_plan())
+    except TableFileError as error:
+        complain(f"tidings explain: {error}")
+        return 1
     return 0
 
 

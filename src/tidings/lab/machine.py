@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-PACKAGES: Final = ("numpy", "numba", "pyarrow", "pyspark")
+PACKAGES: Final = ("numpy", "pyarrow", "pyspark")
 
 
 def machine() -> str:

@@ -32,15 +32,14 @@ MAX_CHARACTERS: Final = 131_072  # of all announcements at a level
 LONGEST: Final = Bounds(characters=4_096, constants=256, filters=64)  # of one announcement
 PREFIX: Final = 2  # characters of a string that a coarse predicate tests
 FEW: Final = 24  # predicates that are evaluated one by one; more are compiled
-GROWN: Final = 300  # predicates added to warm up, enough that the recent index must grow
 EVERYTHING: Final = "true"
 
 
 class Growing:
     """A matcher that evaluates few predicates one by one, and compiles many into a table.
 
-    Compiling needs packages that take seconds to load. A router loads them in a thread, with
-    `prepare`, and evaluates all predicates one by one until they are loaded.
+    Tables need packages that take a while to import. A router does that in a thread, with
+    `prepare`, and evaluates all predicates one by one until then.
     """
 
     table_of: Callable[[], Matcher] | None = None
@@ -52,15 +51,9 @@ class Growing:
 
     @classmethod
     def prepare(cls) -> None:
-        """Load and warm up the compiler; this takes a while, and may run in a thread."""
+        """Import what tables need; this takes a while, and may run in a thread."""
         from tidings.matching.table import Table
 
-        table = Table({n: f"a = {n} and b > {n} or c prefix 'x{n}'" for n in range(FEW)})
-        table.match({"a": 1, "b": 2.5, "c": "x", "d": True})
-        for n in range(GROWN):
-            table.add(f"more {n}", f"a = {n}")
-        table.match({"a": 1})
-        table.remove("more 1")
         cls.table_of = Table
         compile_with(lambda predicate: Table({0: predicate}))
 

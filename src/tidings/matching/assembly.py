@@ -3,10 +3,10 @@
 Parsing and normalising take most of the time of compiling, and each predicate is independent, so
 many processes can share that work. `flatten` writes the normal forms of some predicates as Arrow
 columns; `to_bytes` and `from_bytes` carry them between processes; `assemble` compiles all of them
-into one segment without making predicates again. It parses only the texts of predicates without a
+into one index without making predicates again. It parses only the texts of predicates without a
 normal form.
 
-Law: `assemble(ids, texts, flatten(predicates))` finds what `Segment.of` finds.
+Law: `assemble(texts, flatten(predicates))` finds what a `Table` of the predicates finds.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tidings.language.constraint import Constraint
-from tidings.language.expression import Expression
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.contract import names_of
-from tidings.matching.plan import Plan, compile_plan
-from tidings.matching.ranking import filters_of
-from tidings.matching.segment import Segment
-from tidings.matching.storage import StoredIds
+from tidings.matching.filters import filters_of
+from tidings.matching.native.engine import Index
 
 Array = np.ndarray[Any, Any]
 
@@ -93,9 +91,9 @@ def flatten(predicates: Iterable[Predicate]) -> Flat:
     flat: list[Constraint] = []
     names: set[str] = set()
     for predicate in predicates:
-        found, complete = filters_of(predicate)
+        found, expression = filters_of(predicate)
         filters.append(len(found))
-        whole.append(not complete)
+        whole.append(expression is not None)
         names |= names_of((predicate.expression,))
         for filter in found:
             lengths.append(len(filter))
@@ -153,25 +151,26 @@ def from_bytes(parts: Iterable[bytes]) -> pa.Table:
 # Compiling
 
 
-def assemble(ids: pa.Array, texts: pa.Array, flat: Flat) -> Segment:
-    """Compile flat predicates; the texts are parsed only for those without a normal form."""
+def assemble(texts: pa.Array, flat: Flat) -> Index:
+    """Compile flat predicates, whose numbers are their places.
+
+    The texts are parsed only for those without a normal form.
+    """
     with _collector_off():
-        return Segment(StoredIds(ids, None), _plan(texts, flat))
+        constraints = _constraints(flat)
+        filters = _runs(constraints, _lengths(flat.filters.column("constraints")))
+        counts = _lengths(flat.predicates.column("filters"))
+        whole = np.flatnonzero(flat.predicates.column("whole").to_numpy()).tolist()
+        wholes = {place: parse(texts[place].as_py(), max_characters=None).expression for place in whole}
+        index = Index()
+        index.load(range(counts.size), _runs(filters, counts), wholes)
+        return index
 
 
-def _plan(texts: pa.Array, flat: Flat) -> Plan:
-    constraints = _constraints(flat)
-    ends = np.cumsum(_lengths(flat.filters.column("constraints"))).tolist()
-    filters = [constraints[a:b] for a, b in zip([0, *ends][: len(ends)], ends, strict=True)]
-    counts = _lengths(flat.predicates.column("filters"))
-    owners = np.repeat(np.arange(counts.size), counts)
-    begins = _begins(counts)
-    residuals: dict[int, Expression] = {}
-    whole = flat.predicates.column("whole").to_numpy()
-    for number in np.flatnonzero(whole).tolist():
-        written = parse(texts[number].as_py(), max_characters=None)
-        residuals[int(begins[number])] = written.expression
-    return compile_plan(filters, owners, residuals, counts.size)
+def _runs(items: list[Any], lengths: Array) -> list[list[Any]]:
+    """The items in runs of these lengths."""
+    begins = _begins(lengths).tolist()
+    return [items[a:b] for a, b in pairwise(begins)]
 
 
 def _constraints(flat: Flat) -> list[Constraint]:

@@ -137,9 +137,14 @@ def check_texts(ids: Collection[Id]) -> None:
         )
 
 
+def is_integer(id: Id) -> bool:
+    """Whether an id is a 64-bit integer."""
+    return type(id) is int and -(2**63) <= id < 2**63
+
+
 def all_integers(ids: Iterable[Id]) -> bool:
     """Whether there are ids and all of them are 64-bit integers."""
-    fits = [type(id) is int and -(2**63) <= id < 2**63 for id in ids]
+    fits = list(map(is_integer, ids))
     return bool(fits) and all(fits)
 
 
@@ -235,7 +240,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
     """The events of a column of JSON text."""
     column = batch.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (is_text(kind) or _is_binary(kind)):
+    if not is_text_or_binary(kind):
         raise EventError(f"column {name!r}: expected JSON text, found the type {kind}")
     row = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -248,9 +253,11 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
             row += 1
 
 
-def _is_binary(kind: pa.DataType) -> bool:
+def is_text_or_binary(kind: pa.DataType) -> bool:
+    """Whether an Arrow type is one of text or of bytes."""
     types = pa.types
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind))
+    binary = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return is_text(kind) or bool(binary)
 
 
 def below(name: str, asked: Iterable[str]) -> frozenset[str]:

@@ -3,8 +3,7 @@
 Content-based forwarding selects, among the interfaces that a broadcast would use, those whose
 predicate the event satisfies. This is the matching problem with few interfaces, each with a
 predicate of very many filters, and it allows short cuts. Once an interface has matched, the search
-skips its filters; once all have matched, the search ends. Compilation drops a filter that another
-filter of one constraint of the same interface covers. The paper's selectivity table excludes
+skips its filters; once all have matched, the search ends. The paper's selectivity table excludes
 interfaces that need an attribute which the event lacks; the search here never reaches them, because
 every filter is filed under its rarest constraint.
 """
@@ -16,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.matching import contract
+from tidings.matching.batches import match_columns, pairs_of
 from tidings.matching.contract import Batch, EventLike, Id, Stats
-from tidings.matching.segment import Segment
-from tidings.matching.table import PLAIN_TYPES
+from tidings.matching.native.engine import Index
+from tidings.matching.table import load
 
 if TYPE_CHECKING:
     from tidings.matching.statistics import Statistics
@@ -51,35 +50,25 @@ class ForwardingTable:
                 raise contract.duplicate(interface)
             compiled[interface] = parse(predicate) if isinstance(predicate, str) else predicate
         self.interfaces = list(compiled)
-        self._numbers = {interface: number for number, interface in enumerate(compiled)}
-        self._segment = Segment.of(compiled, absorb=True, statistics=statistics)
+        self._index = Index(statistics)
+        load(self._index, compiled)
 
     def forward(self, event: EventLike, broadcast: Collection[Id] | None = None) -> list[Id]:
         """The interfaces whose predicate the event satisfies, among those in `broadcast`."""
-        if type(event) is not dict or not PLAIN_TYPES.issuperset(map(type, event.values())):
-            event = Event(event)
         if broadcast is None:
-            return self._segment.match(event)
+            return self._index.match(event, None, len(self.interfaces))
         allowed = set(broadcast)
-        excluded = [n for interface, n in self._numbers.items() if interface not in allowed]
-        return self._segment.match(event, excluded)
+        excluded = [n for n, interface in enumerate(self.interfaces) if interface not in allowed]
+        return self._index.match(event, excluded, len(self.interfaces) - len(excluded))
 
     def forward_batch(self, batch: Batch, threads: int = 1) -> pa.Table:
         """The pairs of a batch: columns `event` (the row number) and `interface`."""
-        found = list(self._segment.match_batch(batch, threads))
-        integers = self._segment.integers
+        integers = contract.all_integers(self.interfaces)
         if not integers:
-            contract.check_texts(self._numbers)
-        columns = {
-            "event": pa.chunked_array([rows for rows, _ in found], pa.int64()),
-            "interface": pa.chunked_array(
-                [self._segment.id_column(numbers, integers) for _, numbers in found],
-                pa.int64() if integers else pa.string(),
-            ),
-        }
-        return pa.table(columns)
+            contract.check_texts(set(self.interfaces))
+        found = pairs_of(self._index, match_columns(self._index, batch, threads), integers)
+        return found.rename_columns(["event", "interface"])
 
     def stats(self) -> Stats:
         """How large the table is."""
-        plan = self._segment.plan
-        return Stats(len(self.interfaces), plan.filters, plan.constraints, plan.bytes)
+        return Stats(*self._index.sizes())

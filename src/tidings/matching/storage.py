@@ -1,12 +1,12 @@
-"""Saves a table as a directory of arrays, and loads it by mapping them into memory.
+"""Saves a table as a directory, and loads it by mapping its files into memory.
 
-`table.json` names the other files with their sizes and digests, and holds the small parts of the
-plan. Each array of the plan is a `.npy` file; `subscriptions.arrow` holds the ids, and the
-predicates as text. Loading maps these files and reads almost nothing, and processes that load one
-table share one copy. A predicate is parsed when somebody asks for it, never for matching.
+`table.json` names the other files with their sizes and digests, and holds the attributes and the
+residuals. `segment.bin` is the segment, the same bytes as in memory; `subscriptions.arrow` holds
+the ids, and the predicates as text. Loading maps these files and reads almost nothing, and
+processes that load one table share one copy. A predicate is parsed when somebody asks for it, never
+for matching.
 
-The layout of the arrays belongs to one version of `kernels.py`, `plan.py` and the files that they
-use. A table saved by another version of these sources is compiled anew from its texts.
+A table whose segment another version laid out is compiled anew from its texts.
 
 A table directory must be trusted: offsets in it index raw memory, and its digests find damage but
 are no signature.
@@ -15,29 +15,32 @@ are no signature.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import shutil
 import threading
+import warnings
 from collections.abc import Iterator, MutableMapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 
 from tidings.language import text as tx
 from tidings.language.errors import PredicateError
 from tidings.language.expression import MAX_DEPTH, Expression
 from tidings.language.predicate import Predicate, parse
-from tidings.matching import constants, filing_kernels, kernels, plan, plan_kernels
-from tidings.matching.contract import Id
-from tidings.matching.plan import Plan
-from tidings.matching.segment import Segment
+from tidings.matching.contract import Id, is_integer
+from tidings.matching.filters import filters_of
+from tidings.matching.native import engine
+from tidings.matching.native.engine import Index
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+OLDER_FORMATS: Final = frozenset({1})  # whose texts are read
 MANIFEST: Final = "table.json"
+SEGMENT: Final = "segment.bin"
 SUBSCRIPTIONS: Final = "subscriptions.arrow"
 PLAIN_TEXT: Final = 1_000  # characters; a longer text is parsed once before it is saved
 ATTEMPTS: Final = 1_000  # to load a table while others replace it
@@ -59,15 +62,13 @@ class Manifest(msgspec.Struct):
 
     format: int
     tidings: str  # the version that saved it
-    layout: str  # digest of the sources that laid out the arrays
+    layout: str  # what laid out the segment
     subscriptions: int
     counted: bool  # ids are 0, 1, 2, … and not stored
-    numbers: dict[str, int]  # fields of the plan that are numbers
-    arrays: list[str]  # fields of the plan that are arrays, one file each
-    folded: dict[str, str]
-    names: dict[str, int]
-    residuals: list[str]
     files: dict[str, File]
+    numbers: int = 0  # how many there are; some may be free
+    attributes: list[tuple[str, bool]] = []  # by number: the name, and whether texts are folded
+    residuals: dict[str, list[str]] = {}  # by number of the subscription
     sha256: str = ""  # of this manifest, without this field
 
     def digest(self) -> str:
@@ -75,6 +76,16 @@ class Manifest(msgspec.Struct):
         return hashlib.sha256(
             msgspec.json.encode(msgspec.structs.replace(self, sha256=""))
         ).hexdigest()
+
+
+class Older(msgspec.Struct):
+    """What is read of a `table.json` of an older format."""
+
+    format: int
+    tidings: str
+    subscriptions: int
+    counted: bool
+    files: dict[str, File]
 
 
 class StoredIds(Sequence[Id]):
@@ -104,19 +115,6 @@ class StoredIds(Sequence[Id]):
         return self._list
 
 
-class StoredResiduals(Sequence[Expression]):
-    """Residuals as text, each parsed when it is first evaluated."""
-
-    def __init__(self, texts: list[str]) -> None:
-        self.texts = texts
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def __getitem__(self, number: Any) -> Any:
-        return tx.read(self.texts[number])
-
-
 class Written(NamedTuple):
     """A predicate as it is stored."""
 
@@ -127,13 +125,56 @@ class Written(NamedTuple):
 class StoredPredicates(MutableMapping[Id, Predicate]):
     """The predicates of a loaded table, parsed on demand, and the changes since it was loaded."""
 
-    def __init__(self, ids: Sequence[Id], texts: pa.Array, bounds: pa.Array) -> None:
+    def __init__(
+        self,
+        ids: Sequence[Id],
+        texts: pa.Array,
+        bounds: pa.Array,
+        numbers: Sequence[int] | None = None,
+    ) -> None:
         self.ids = ids
         self.texts = texts
         self.bounds = bounds
+        self.numbers: Sequence[int] = range(len(ids)) if numbers is None else numbers
         self._newer: dict[Id, Predicate] = {}
         self._removed: set[Id] = set()  # stored ids that were removed or have a newer predicate
         self._numbers: dict[Id, int] | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether something changed since it was loaded."""
+        return bool(self._newer or self._removed)
+
+    @property
+    def other_ids(self) -> int:
+        """How many of the stored ids are no 64-bit integers."""
+        if isinstance(self.ids, range):
+            return 0
+        assert isinstance(self.ids, StoredIds)
+        if self.ids.integer is None:
+            return 0 if pa.types.is_integer(self.ids.column.type) else len(self.ids)
+        return sum(not is_integer(id) for id in self.ids)
+
+    def id_array(self) -> pa.Array:
+        """The stored ids as an Arrow array, by number: no number may be free."""
+        assert isinstance(self.numbers, range)
+        if isinstance(self.ids, range):
+            return pa.array(self.ids, pa.int64())
+        assert isinstance(self.ids, StoredIds)
+        return self.ids.column
+
+    def numbered(self) -> Iterator[tuple[Id, int]]:
+        """The stored ids, each with the number of its subscription in the index."""
+        return zip(self.ids, self.numbers, strict=True)
+
+    def ids_by_number(self, count: int) -> list[Id | None]:
+        """The stored ids in the order of their numbers; None where a number is free."""
+        if isinstance(self.numbers, range):
+            return list(self.ids)
+        listed: list[Id | None] = [None] * count
+        for id, number in self.numbered():
+            listed[number] = id
+        return listed
 
     def __len__(self) -> int:
         return len(self.ids) - len(self._removed) + len(self._newer)
@@ -182,13 +223,30 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
         return self._numbers.get(id)
 
 
+class Contents(NamedTuple):
+    """What is saved: an index of one segment, and its subscriptions in the order of numbers."""
+
+    table: Index
+    ids: Sequence[Id]
+    numbers: Sequence[int]
+    predicates: Sequence[Predicate | Written]
+
+    @property
+    def dense(self) -> bool:
+        """Whether no number is free."""
+        return len(self.numbers) == self.table.numbers
+
+    @property
+    def counted(self) -> bool:
+        """Whether every id is its own number."""
+        return self.dense and isinstance(self.ids, list) and self.ids == list(self.numbers)
+
+
 # Saving
 
 
-def write_table(
-    path: str | os.PathLike[str], segment: Segment, predicates: Sequence[Predicate | Written]
-) -> None:
-    """Save a segment and its predicates, in the order of its ids, completely or not at all."""
+def write_table(path: str | os.PathLike[str], contents: Contents) -> None:
+    """Save a table, completely or not at all."""
     target = Path(os.path.realpath(path))
     _refuse_others(target)
     _refuse_others(_previous(target))
@@ -196,7 +254,7 @@ def write_table(
     shutil.rmtree(making, ignore_errors=True)
     making.mkdir(parents=True)
     try:
-        _write_files(making, segment, predicates)
+        _write_files(making, contents)
         _put_in_place(making, target)
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -209,7 +267,8 @@ def _refuse_others(target: Path) -> None:
     if not target.is_dir():
         raise TableFileError(f"{target} is a file and no saved table; it is left as it is")
     names = {entry.name for entry in target.iterdir()}
-    strange = {name for name in names if not name.endswith(".npy")} - {MANIFEST, SUBSCRIPTIONS}
+    strange = {name for name in names if not name.endswith(".npy")}  # which older versions wrote
+    strange -= {MANIFEST, SEGMENT, SUBSCRIPTIONS}
     if names and (strange or not _is_manifest(target / MANIFEST)):
         raise TableFileError(f"{target} holds other things than a saved table; it is left as it is")
 
@@ -223,40 +282,32 @@ def _is_manifest(file: Path) -> bool:
     return {"format", "tidings", "layout"} <= facts.keys()
 
 
-def _write_files(folder: Path, segment: Segment, predicates: Sequence[Predicate | Written]) -> None:
-    compiled = segment.plan
-    numbers: dict[str, int] = {}
-    arrays: list[str] = []
-    for name, value in compiled._asdict().items():
-        if isinstance(value, np.ndarray):
-            np.save(folder / f"{name}.npy", value, allow_pickle=False)
-            arrays.append(name)
-        elif isinstance(value, int | np.integer):
-            numbers[name] = int(value)
-        elif name not in ("folded", "names", "residuals"):
-            raise TypeError(f"no way to save {name!r} of a plan, a {type(value).__name__}")
-    _write_subscriptions(folder / SUBSCRIPTIONS, segment, predicates)
+def _write_files(folder: Path, contents: Contents) -> None:
+    index = contents.table
+    _write_segment(folder / SEGMENT, index)
+    counted = contents.counted
+    _write_subscriptions(folder / SUBSCRIPTIONS, contents, counted)
     files = {}
-    for name in [*(f"{name}.npy" for name in arrays), SUBSCRIPTIONS]:
+    for name in (SEGMENT, SUBSCRIPTIONS):
         _flush(folder / name)
         files[name] = File((folder / name).stat().st_size, _digest(folder / name))
-    residuals: Any = compiled.residuals
-    if isinstance(residuals, StoredResiduals):
-        residuals = residuals.texts
-    else:
-        residuals = [_text(residual, "a residual") for residual in residuals]
     manifest = Manifest(
         format=FORMAT,
         tidings=_version(),
-        layout=_layout(),
-        subscriptions=len(segment.ids),
-        counted=segment.counted,
-        numbers=numbers,
-        arrays=arrays,
-        folded=compiled.folded,
-        names=compiled.names,
-        residuals=residuals,
+        layout=layout(),
+        subscriptions=len(contents.ids),
+        counted=counted,
         files=files,
+        numbers=index.numbers,
+        attributes=index.names.listed,
+        residuals={
+            str(number): [
+                asked if isinstance(asked, str) else _text(asked, "a residual")
+                for asked in all_asked
+            ]
+            for number in contents.numbers
+            if (all_asked := index.residuals.get(number)) is not None
+        },
     )
     manifest.sha256 = manifest.digest()
     (folder / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
@@ -264,16 +315,23 @@ def _write_files(folder: Path, segment: Segment, predicates: Sequence[Predicate 
     _flush(folder)
 
 
-def _write_subscriptions(
-    file: Path, segment: Segment, predicates: Sequence[Predicate | Written]
-) -> None:
-    columns: dict[str, pa.Array] = {} if segment.counted else _id_columns(segment.ids)
+def _write_segment(file: Path, index: Index) -> None:
+    with open(file, "wb") as sink:
+        block = index.block()
+        if block is not None:
+            sink.write(block)
+
+
+def _write_subscriptions(file: Path, contents: Contents, counted: bool) -> None:
+    columns: dict[str, pa.Array] = {} if counted else _id_columns(contents.ids)
     texts = [
         p.text if isinstance(p, Written) else _text(p.expression, f"the subscription {id!r}")
-        for id, p in zip(segment.ids, predicates, strict=True)
+        for id, p in zip(contents.ids, contents.predicates, strict=True)
     ]
     columns["predicate"] = pa.array(texts, pa.large_string())
-    columns["max_filters"] = pa.array([p.max_filters for p in predicates], pa.int64())
+    columns["max_filters"] = pa.array([p.max_filters for p in contents.predicates], pa.int64())
+    if not contents.dense:
+        columns["number"] = pa.array(contents.numbers, pa.int64())
     batch = pa.RecordBatch.from_pydict(columns)
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -344,7 +402,7 @@ def _flush(path: Path) -> None:
 
 def read_table(
     path: str | os.PathLike[str], verify: bool = False
-) -> tuple[Segment, StoredPredicates]:
+) -> tuple[Index, StoredPredicates]:
     """Load what `write_table` saved; `verify` reads every byte and compares the digests."""
     target = Path(os.path.realpath(path))
     for _ in range(ATTEMPTS):
@@ -375,34 +433,57 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     return facts.st_dev, facts.st_ino, facts.st_mtime_ns
 
 
-def _read(folder: Path, shown: Path, verify: bool) -> tuple[Segment, StoredPredicates]:
+def _read(folder: Path, shown: Path, verify: bool) -> tuple[Index, StoredPredicates]:
     manifest = _manifest(folder, shown)
-    own = manifest.layout == _layout()
-    needed = [*(f"{name}.npy" for name in manifest.arrays if own), SUBSCRIPTIONS]
-    for name in needed:
+    own = manifest.format == FORMAT and manifest.layout == layout()
+    for name in (SEGMENT, SUBSCRIPTIONS) if own else (SUBSCRIPTIONS,):
         _check(folder / name, manifest.files.get(name), shown, verify)
     try:
-        predicates, id_column = _read_subscriptions(folder, manifest)
+        predicates = _read_subscriptions(folder, manifest)
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise TableFileError(f"{shown}: {SUBSCRIPTIONS} is damaged ({error})") from None
     if not own:
-        return Segment.of(predicates), predicates
-    arrays = {name: _map(folder / f"{name}.npy", shown) for name in manifest.arrays}
-    try:
-        compiled = Plan(
-            folded=manifest.folded,
-            names=manifest.names,
-            residuals=cast(Any, StoredResiduals(manifest.residuals)),
-            **arrays,
-            **cast(Any, manifest.numbers),
+        warnings.warn(
+            f"{shown} was saved by Tidings {manifest.tidings}, whose tables have another layout; "
+            "it is compiled anew from its texts. Save it again to load it quickly.",
+            stacklevel=4,
         )
-    except TypeError as error:
-        raise TableFileError(f"{shown}: {MANIFEST} is damaged ({error})") from None
-    segment = Segment(cast(Any, predicates.ids), compiled)
-    segment.counted = manifest.counted
-    if id_column is not None:
-        segment._id_arrays[pa.types.is_integer(id_column.type)] = id_column
-    return segment, predicates
+        return _rebuilt(predicates), predicates
+    try:
+        return _opened(folder / SEGMENT, manifest, predicates), predicates
+    except (ValueError, OSError, TypeError) as error:
+        raise TableFileError(f"{shown}: {SEGMENT} is damaged ({error})") from None
+
+
+def _opened(file: Path, manifest: Manifest, predicates: StoredPredicates) -> Index:
+    """The index of a segment in a file."""
+    numbers = manifest.numbers
+    used = set() if isinstance(predicates.numbers, range) else set(predicates.numbers)
+    unused = [] if not used and numbers == len(predicates) else sorted({*range(numbers)} - used)
+    if len(predicates) + len(unused) != numbers or not used <= {*range(numbers)}:
+        raise ValueError(f"{len(predicates)} subscriptions have not {numbers} numbers")
+    if not manifest.files[SEGMENT].bytes:  # no subscription has a filter
+        return _rebuilt(predicates)
+    with open(file, "rb") as source:
+        mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+    return Index.open(
+        mapped,
+        manifest.attributes,
+        numbers,
+        lambda: predicates.ids_by_number(numbers),
+        {int(number): tuple(texts) for number, texts in manifest.residuals.items()},
+        unused,
+    )
+
+
+def _rebuilt(predicates: StoredPredicates) -> Index:
+    """The index of stored predicates, compiled from their texts; numbers are places."""
+    predicates.numbers = range(len(predicates))
+    index = Index()
+    found = [filters_of(predicate) for predicate in predicates.values()]
+    wholes = {place: whole for place, (_, whole) in enumerate(found) if whole is not None}
+    index.load(list(predicates.ids), [filters for filters, _ in found], wholes)
+    return index
 
 
 def _manifest(folder: Path, shown: Path) -> Manifest:
@@ -412,16 +493,19 @@ def _manifest(folder: Path, shown: Path) -> Manifest:
     data = file.read_bytes()
     try:
         number = msgspec.json.decode(data, type=dict[str, Any]).get("format")
-        if number != FORMAT:
+        if number != FORMAT and number not in OLDER_FORMATS:
             raise TableFileError(
                 f"{shown} has the format {number!r}, and this version of Tidings reads {FORMAT}"
+            )
+        if number in OLDER_FORMATS:
+            older = msgspec.json.decode(data, type=Older)
+            return Manifest(
+                older.format, older.tidings, "", older.subscriptions, older.counted, older.files
             )
         manifest = msgspec.json.decode(data, type=Manifest)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TableFileError(f"{shown}: {MANIFEST} is damaged ({error})") from None
-    if (
-        manifest.digest() != manifest.sha256
-    ):  # always checked: it is small, and kernels rely on its sizes
+    if manifest.digest() != manifest.sha256:  # always checked: it is small, and sizes rely on it
         raise TableFileError(f"{shown}: {MANIFEST} is damaged (its checksum differs)")
     return manifest
 
@@ -439,29 +523,21 @@ def _check(file: Path, wanted: File | None, shown: Path, verify: bool) -> None:
         raise TableFileError(f"{shown}: {file.name} is not what was saved: its checksum differs")
 
 
-def _read_subscriptions(
-    folder: Path, manifest: Manifest
-) -> tuple[StoredPredicates, pa.Array | None]:
-    """The predicates, and the ids as an Arrow array if they are stored."""
+def _read_subscriptions(folder: Path, manifest: Manifest) -> StoredPredicates:
+    """The ids and predicates of a saved table."""
     source = pa.memory_map(str(folder / SUBSCRIPTIONS))
     batch = pa.ipc.open_file(source).get_batch(0)
     if batch.num_rows != manifest.subscriptions:
         raise ValueError(f"{batch.num_rows} rows for {manifest.subscriptions} subscriptions")
     texts, bounds = batch.column("predicate"), batch.column("max_filters")
+    numbers = None
+    if "number" in batch.schema.names:
+        numbers = batch.column("number").to_pylist()
     if manifest.counted:
-        return StoredPredicates(range(batch.num_rows), texts, bounds), None
+        return StoredPredicates(range(batch.num_rows), texts, bounds)
     mixed = "integer" in batch.schema.names
     ids = StoredIds(batch.column("id"), batch.column("integer") if mixed else None)
-    return StoredPredicates(ids, texts, bounds), ids.column
-
-
-def _map(file: Path, shown: Path) -> Any:
-    """The array in a file, mapped, as a plain `ndarray`, for which the kernels are compiled."""
-    try:
-        mapped = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise TableFileError(f"{shown}: {file.name} is damaged ({error})") from None
-    return mapped.view(np.ndarray)
+    return StoredPredicates(ids, texts, bounds, numbers)
 
 
 # Digests and versions
@@ -472,12 +548,9 @@ def _digest(file: Path) -> str:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
-def _layout() -> str:
-    """The digest of the sources that lay out the arrays of a plan and read them."""
-    digest = hashlib.sha256()
-    for module in (constants, filing_kernels, plan, plan_kernels, kernels):
-        digest.update(Path(str(module.__file__)).read_bytes())
-    return digest.hexdigest()
+def layout() -> str:
+    """What lays out segments in this version."""
+    return engine.layout()
 
 
 def _version() -> str:

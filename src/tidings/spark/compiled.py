@@ -30,7 +30,7 @@ import tidings.matching
 from tidings.language.predicate import MAX_FILTERS
 from tidings.matching.assembly import Flat, assemble, from_bytes
 from tidings.matching.contract import Id, Stats
-from tidings.matching.storage import Written, write_table
+from tidings.matching.storage import Contents, StoredIds, Written, write_table
 from tidings.spark.parsing import PARTS, parsed, rejected_schema
 from tidings.spark.worker import Shard
 
@@ -43,6 +43,7 @@ ROWS_A_TASK: Final = 20_000  # subscriptions that one task parses
 SHOWN: Final = 5  # rejected subscriptions that an error names
 KEPT: Final = 16  # compiled sets that stay in the cache, besides those used within a day
 DAY_S: Final = 86_400
+SOURCE: Final = frozenset({".py", ".pyx", ".pxi", ".h"})
 FACTS: Final = "compiled.json"
 REJECTED: Final = "rejected.arrow"
 
@@ -291,7 +292,7 @@ def source_digest() -> str:
     digest = hashlib.sha256()
     for package in (tidings.language, tidings.matching):
         folder = Path(package.__path__[0])
-        for file in sorted(folder.rglob("*.py")):
+        for file in sorted(path for path in folder.rglob("*") if path.suffix in SOURCE):
             name = file.relative_to(folder).as_posix()
             digest.update(name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
@@ -391,22 +392,19 @@ def _shards(
     number = 0
     while spans:
         first, last = spans.pop()
-        segment = assemble(
-            ids.slice(first, last - first),
-            texts.slice(first, last - first),
-            flat.slice(first, last),
-        )
-        plan = segment.plan
-        if plan.bytes > budget and last - first > 1:
-            pieces = min(-(-plan.bytes // budget), last - first)
+        here = texts.slice(first, last - first)
+        index = assemble(here, flat.slice(first, last))
+        _, filters, constraints, size = index.sizes()
+        if size > budget and last - first > 1:
+            pieces = min(-(-size // budget), last - first)
             ends = [first + (last - first) * piece // pieces for piece in range(pieces + 1)]
             spans += reversed(list(pairwise(ends)))
             continue
-        written = [
-            Written(text, MAX_FILTERS) for text in texts.slice(first, last - first).to_pylist()
-        ]
-        write_table(folder / str(number), segment, written)
-        yield Stats(last - first, plan.filters, plan.constraints, plan.bytes)
+        written = [Written(text, MAX_FILTERS) for text in here.to_pylist()]
+        stored = StoredIds(ids.slice(first, last - first), None)
+        contents = Contents(index, stored, range(last - first), written)
+        write_table(folder / str(number), contents)
+        yield Stats(last - first, filters, constraints, size)
         number += 1
 
 
@@ -473,5 +471,5 @@ def _ids(shard: Shard) -> list[Id]:
     """The ids in a saved table."""
     from tidings.matching.storage import read_table
 
-    segment, _ = read_table(shard.path)
-    return list(segment.ids)
+    _, predicates = read_table(shard.path)
+    return list(predicates.ids)

@@ -18,7 +18,12 @@ EXTRA: Final = frozenset({"pandas", "py4j", "pyspark"})  # packages that `tiding
 # A pattern in the whole text of an error, and what to do about it. The first that fits is used.
 HINTS: Final = (
     (
-        r"No module named '(pyarrow|numpy|numba|msgspec|tidings|re2)'",
+        r"No module named 'tidings\.matching\.(native|rivals)\.\w+'",
+        "the executors have another Python or kind of machine than the driver: "
+        "install Tidings there",
+    ),
+    (
+        r"No module named '(pyarrow|numpy|msgspec|tidings|re2)'",
         "the executors' Python lacks {0}: install it there, or set PYSPARK_PYTHON to another",
     ),
     (

@@ -1,9 +1,9 @@
 """Sending Tidings to executors that do not have it.
 
-`ship(spark)` sends this package and the machine code that Numba has compiled for it, as Spark sends
-Python files. The first worker on a machine that imports it unpacks it into its user's cache, once
-for all applications, so that nothing is compiled again or read from an archive. The packages that
-Tidings needs must be installed there (docs/cluster.md).
+`ship(spark)` sends this package with its native modules, as Spark sends Python files. The first
+worker on a machine that imports it unpacks it into its user's cache, once for all applications, so
+that nothing is read from an archive. It needs the driver's kind of machine and version of Python,
+and the packages that Tidings needs (docs/cluster.md).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CODE: Final = "code.tar"
-SOURCE: Final = frozenset({".py", ".typed", ".properties"})
+SENT: Final = (".py", ".typed", ".properties", str(sysconfig.get_config_var("EXT_SUFFIX")))
 # The module that `import tidings` finds first: it unpacks the package and then replaces itself.
 BOOTSTRAP: Final = '''\
 """Unpacks the package that came with this file into a cache, and imports it from there."""
@@ -67,7 +68,7 @@ def ship(spark: SparkSession) -> None:
 def package() -> Path:
     """The archive to send, which is made once for each state of the source."""
     root = Path(tidings.spark.__file__).parents[1]
-    files = sorted(path for path in root.rglob("*") if path.suffix in SOURCE)
+    files = sorted(path for path in root.rglob("*") if path.name.endswith(SENT))
     digest = hashlib.sha256()
     for path in files:
         digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
@@ -78,23 +79,13 @@ def package() -> Path:
         making = target.with_name(f".{target.name}.{os.getpid()}")
         with zipfile.ZipFile(making, "w") as packed:
             packed.writestr("tidings/__init__.py", BOOTSTRAP.format(digest=name, code=CODE))
-            packed.writestr(CODE, _tar(root, [*files, *_machine_code(root)]))
+            packed.writestr(CODE, _tar(root, files))
         making.rename(target)
     return target
 
 
-def _machine_code(root: Path) -> list[Path]:
-    """The machine code in Numba's cache that belongs to the source as it is now."""
-    found = []
-    for path in root.rglob("__pycache__/*.nb[ic]"):
-        source = path.parents[1] / f"{path.name.partition('.')[0]}.py"
-        if source.exists() and path.stat().st_mtime >= source.stat().st_mtime:
-            found.append(path)
-    return sorted(found)
-
-
 def _tar(root: Path, files: list[Path]) -> bytes:
-    """The files with their times, by which Numba knows that its machine code is current."""
+    """The files as one archive."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w", format=tarfile.PAX_FORMAT) as packed:
         for path in files:

@@ -28,9 +28,9 @@ from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_BYTES, Event, read
 from tidings.language.values import SCALARS
 from tidings.matching.arrow_values import as_values
+from tidings.matching.batches import match_columns, match_documents, tally
 from tidings.matching.contract import Id
-from tidings.matching.documents import match_documents, tally_documents
-from tidings.matching.segment import Segment, tally
+from tidings.matching.native.engine import Index
 from tidings.matching.storage import read_table
 
 Array = np.ndarray[Any, Any]
@@ -55,9 +55,9 @@ class Shard(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A mapped table: a segment that finds subscription numbers, and the id of each number."""
+    """A mapped table: an index that finds subscription numbers, and the id of each number."""
 
-    segment: Segment
+    table: Index
     ids: pa.Array
 
 
@@ -94,13 +94,12 @@ def open_shard(shard: Shard, keep: bool = True) -> Opened:
 
 
 def _open(shard: Shard) -> Opened:
-    loaded, _ = read_table(_place(shard))
-    ids = loaded.any_id_array()
-    segment = Segment(range(len(ids)), loaded.plan)
+    index, predicates = read_table(_place(shard))
+    ids = predicates.id_array()
     if shard.removed:
         marks = pc.is_in(ids, pa.array(shard.removed, ids.type))
-        segment.remove_all(marks.to_numpy(zero_copy_only=False))
-    return Opened(segment, ids)
+        index.remove_all(np.flatnonzero(marks.to_numpy(zero_copy_only=False)).tolist())
+    return Opened(index, ids)
 
 
 def _place(shard: Shard) -> Path:
@@ -138,8 +137,7 @@ class Asked(NamedTuple):
 
     events: int
     bad: Array  # rows that are not valid events
-    ask: Callable[[Segment], Iterator[tuple[Array, Array]]]  # rows and numbers, in order of rows
-    tally: Callable[[Segment, Array], None]  # adds the number of matches of each subscription
+    ask: Callable[[Index], Iterator[tuple[Array, Array]]]  # rows and numbers, in order of rows
 
 
 class Found(NamedTuple):
@@ -160,7 +158,7 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
     for shard in shards:
         opened = open_shard(shard, keep=keep)
         ids.append(opened.ids.slice(0, 0))
-        for found, numbers in asked.ask(opened.segment):
+        for found, numbers in asked.ask(opened.table):
             rows.append(found)
             ids.append(opened.ids.take(pa.array(numbers)))
     joined, values = np.concatenate(rows), pa.concat_arrays(ids)
@@ -173,12 +171,7 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
 def asked_of_batch(batch: pa.RecordBatch, reading: Reading) -> Asked:
     """The events of a batch."""
     if reading.json is None and not reading.nested:
-        return Asked(
-            batch.num_rows,
-            NOTHING,
-            lambda segment: segment.match_batch(batch),
-            lambda segment, totals: segment.tally_batch(batch, totals),
-        )
+        return Asked(batch.num_rows, NOTHING, lambda index: match_columns(index, batch))
     return asked_of_events(list(events_of(batch, reading)))
 
 
@@ -188,20 +181,14 @@ def asked_of_events(events: list[Any]) -> Asked:
     for row in bad.tolist():
         events[row] = {}
 
-    def ask(segment: Segment) -> Iterator[tuple[Array, Array]]:
-        for rows, numbers in match_documents(segment, events):
+    def ask(index: Index) -> Iterator[tuple[Array, Array]]:
+        for rows, numbers in match_documents(index, events):
             if bad.size:
                 kept = ~np.isin(rows, bad)
                 rows, numbers = rows[kept], numbers[kept]
             yield rows, numbers
 
-    def count_all(segment: Segment, totals: Array) -> None:
-        if bad.size:
-            tally(ask(segment), totals)
-        else:
-            tally_documents(segment, events, totals)
-
-    return Asked(len(events), bad, ask, count_all)
+    return Asked(len(events), bad, ask)
 
 
 def events_of(batch: pa.RecordBatch, reading: Reading) -> Iterator[dict[str, Any] | EventError]:
@@ -270,7 +257,7 @@ def lists(
     for batch in together(batches, CHUNK):
         asked = asked_of_batch(batch, reading)
         first = 0
-        for rows, numbers in asked.ask(opened.segment):  # a part has all matches of its rows
+        for rows, numbers in asked.ask(opened.table):  # a part has all matches of its rows
             if rows.size:
                 last = int(rows[-1]) + 1
                 yield from _lists(
@@ -310,7 +297,7 @@ def count(
     opened = open_shard(shard)
     totals = np.zeros(len(opened.ids), np.int64)
     for batch in together(batches, CHUNK):
-        asked_of_batch(batch, reading).tally(opened.segment, totals)
+        tally(asked_of_batch(batch, reading).ask(opened.table), totals)
     some = np.flatnonzero(totals)
     for start in range(0, some.size, VALUES):
         part = some[start : start + VALUES]

@@ -26,10 +26,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tidings.language.constraint import INT_MAX, INT_MIN, Check, Constraint, check
 from tidings.language.errors import NormalFormError
-from tidings.language.event import Event, read
+from tidings.language.event import SCALARS, Event, read
 from tidings.language.predicate import Predicate
 from tidings.language.values import is_unicode
 from tidings.matching.contract import (
@@ -66,16 +67,9 @@ PARTS: Final = {"prefix": ck.PREFIX, "suffix": ck.SUFFIX, "contains": ck.CONTAIN
 OPERATORS: Final = COMPARISONS | PARTS
 # Bound on the rest of a number beyond its double; 64-bit constants never leave as much.
 MAX_REST: Final = 1024
-EXACT: Final = 2**53  # all integers up to here are doubles
-EPOCHS: Final = 2**31 - 2  # events until the stamps start again
-VALUE_TYPES: Final[dict[type, int]] = {
-    str: ck.TEXT,
-    int: ck.INTEGER,
-    float: ck.REAL,
-    bool: ck.BOOLEAN,
-}
-PLAIN: Final = frozenset({*VALUE_TYPES, type(None)})
+PLAIN: Final = frozenset({*SCALARS, type(None)})
 
+Array = NDArray[Any]
 Residual = tuple[int, Check]  # a constraint's number, and the function that evaluates it
 
 
@@ -87,18 +81,62 @@ class Others(NamedTuple):
     whole: list[Residual]  # test the whole event
 
 
+class Index(NamedTuple):
+    """The left side: which constraints does a value satisfy?"""
+
+    slots_of: Array  # [attribute, type]: the slot, or -1
+    slots: Array  # the struct Slot of the kernels
+    starts: Array  # [row, operator]: the first constraint of the slot at this row or after it
+    nodes: Array  # the struct Node: the tries of all slots
+    high: Array  # by row of numbers: the constant is exactly high + low
+    low: Array
+
+
+class Network(NamedTuple):
+    """The right side: constraints to filters to interfaces."""
+
+    begin: Array  # by constraint: where its filters begin; one more ends the last
+    filters: Array  # those of each constraint, in order
+    owner: Array  # by filter: its interface
+    sizes: Array  # by filter: how many constraints it has
+
+
+class Selectivity(NamedTuple):
+    """The first rows of the selectivity table."""
+
+    attributes: Array  # the determinants, those that exclude most first
+    excludes: Array  # [determinant, word]: a bit for each interface that needs it
+
+
+class State(NamedTuple):
+    """What a match writes. It resets `counters` and `ignored` at its end; the rest has stamps."""
+
+    counters: Array  # by filter: constraints still missing
+    ignored: Array  # a bit for each interface: excluded, or matched already
+    seen: Array  # by constraint: the last event that found it, if it could be found again
+    present: Array  # by attribute: the last event that had it
+    found: Array  # the struct Run: the constraints satisfied
+    matched: Array  # interfaces
+    progress: Array
+
+
 class CountingTable(NamedTuple):
     """Subscriptions compiled for matching."""
 
-    left: ck.Index
-    right: ck.Network
-    selectivity: ck.Selectivity
-    state: ck.State
+    left: Index
+    right: Network
+    selectivity: Selectivity
+    state: State
     names: dict[str, int]  # the number of each attribute
     others: Others
     interfaces: list[Id]
     always: list[Id]  # satisfied by every event
     unbounded: list[tuple[Id, Predicate]]  # without normal form
+
+    def search(self) -> ck.Search:
+        """The compiled search over these arrays."""
+        parts = (self.left, self.right, self.selectivity, self.state)
+        return ck.Search(*parts, self.names, self.interfaces, split)
 
     @property
     def bytes(self) -> int:
@@ -123,6 +161,7 @@ class Counting:
         self.rounds = rounds
         self.subscriptions: dict[Id, Predicate] = {}
         self._table: CountingTable | None = None
+        self._search: ck.Search | None = None
         for id, predicate in subscriptions:
             self.add(id, predicate)
 
@@ -140,14 +179,12 @@ class Counting:
         self._table = None
 
     def match(self, event: EventLike) -> list[Id]:
-        attributes = read(event)
+        attributes = event if type(event) is dict else read(event)
         table = self.table
-        _run(table, attributes)
-        interfaces, state = table.interfaces, table.state
-        matched = state.matched[: state.progress[ck.MATCHED]].tolist()
-        ids = [interfaces[i] for i in matched]
+        ids = self._found(table, attributes)
         ids.extend(table.always)
-        ids.extend(id for id, predicate in table.unbounded if predicate.matches(attributes))
+        if table.unbounded:
+            ids.extend(id for id, predicate in table.unbounded if predicate.matches(attributes))
         return ids
 
     def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
@@ -163,14 +200,14 @@ class Counting:
         other = Counting(rounds=rounds)
         other.subscriptions = self.subscriptions
         table = self.table
-        rows = ck.Selectivity(*(column[:rounds] for column in table.selectivity))
+        rows = Selectivity(*(column[:rounds] for column in table.selectivity))
         other._table = table._replace(selectivity=rows)
         return other
 
     def excluded(self, event: EventLike) -> int:
         """How many subscriptions the rounds of the selectivity table exclude for an event."""
         table = self.table
-        _run(table, read(event))
+        self._found(table, read(event))
         return int(table.state.progress[ck.EXCLUDED])
 
     @property
@@ -178,62 +215,25 @@ class Counting:
         """The subscriptions as arrays, rebuilt if they have changed."""
         if self._table is None:
             self._table = build(self.subscriptions, self.rounds)
+            self._search = None
         return self._table
+
+    def _found(self, table: CountingTable, event: Mapping[str, Any]) -> list[Id]:
+        """The ids that the search finds; the table's state says how."""
+        if self._search is None:
+            self._search = table.search()
+        others: Sequence[int] = ()
+        if any(table.others):
+            if type(event) is not Event and not PLAIN.issuperset(map(type, event.values())):
+                event = Event(event)  # it has lists or records
+            others = _satisfied(table.others, event)
+        return self._search.match(event, others)
 
     def __repr__(self) -> str:
         return f"Counting({len(self.subscriptions)} subscriptions, rounds={self.rounds})"
 
 
 # Matching
-
-
-def _run(table: CountingTable, event: Mapping[str, Any]) -> None:
-    """Match an event; the answer is in the table's state."""
-    if type(event) is not Event and not all(map(PLAIN.__contains__, map(type, event.values()))):
-        event = Event(event)  # it has lists or records
-    state = table.state
-    if state.progress[ck.EPOCH] >= EPOCHS:
-        state.seen[:] = state.present[:] = 0
-        state.progress[ck.EPOCH] = 0
-    values = encode(event, table.names)
-    others = np.array(_satisfied(table.others, event), np.int32)
-    ck.match_event(table.left, table.right, table.selectivity, state, values, others)
-
-
-def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.EventValues:
-    """The values of a flat event as arrays, without attributes that the table does not know."""
-    entries: list[int] = []
-    numbers: list[float] = []
-    texts: list[bytes] = []
-    length = 0
-    for name, value in event.items():
-        attribute = names.get(name)
-        if attribute is None:
-            continue
-        several = type(value) is tuple
-        for element in value if several else (value,):
-            type_ = VALUE_TYPES.get(type(element))
-            if type_ is None:  # null
-                continue
-            number, low = 0.0, 0
-            if type_ == ck.TEXT:
-                if not is_unicode(element):
-                    continue
-                raw = element.encode()
-                texts.append(raw)
-                low = length
-                length += len(raw)
-            elif type_ == ck.INTEGER and not -EXACT <= element <= EXACT:
-                number, low = split(element)
-            else:
-                number = element
-            entries += (attribute, type_, several, low, length)
-            numbers.append(number)
-    return ck.EventValues(
-        np.frombuffer(array("q", entries), np.int64).reshape(-1, ck.ENTRY_COLUMNS),
-        np.frombuffer(array("d", numbers), np.float64),
-        np.frombuffer(b"".join(texts), np.uint8),
-    )
 
 
 def split(number: int | float) -> tuple[float, int]:
@@ -283,9 +283,9 @@ Slots = dict[tuple[int, int], Slot]  # by attribute and type
 class Filters(NamedTuple):
     """Filters as numbers of constraints."""
 
-    constraints: ck.Array  # those of each filter, one filter after the other
-    ends: ck.Array  # by filter: where its constraints end
-    owner: ck.Array  # by filter: its interface
+    constraints: Array  # those of each filter, one filter after the other
+    ends: Array  # by filter: where its constraints end
+    owner: Array  # by filter: its interface
 
 
 def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> CountingTable:
@@ -383,10 +383,10 @@ def _in_range(operand: Any) -> bool:
 
 def _build_index(
     slots: Slots, beside: Sequence[tuple[int, Constraint]], attributes: int
-) -> tuple[ck.Index, ck.Array]:
+) -> tuple[Index, Array]:
     """The left side, and the new number of each constraint."""
     slots_of = np.full((attributes, ck.TYPES), -1, np.int32)
-    places = np.empty((len(slots), ck.SLOT_COLUMNS), np.int32)
+    places = np.empty(len(slots), ck.SLOT)
     rows, operators, numbers = array("i"), array("i"), array("i")
     high, low = array("d"), array("h")
     texts: list[bytes] = []
@@ -419,13 +419,13 @@ def _build_index(
     renumber[numbers] = starts[rows, operators]
     for place, key in enumerate(ordered):
         for number in slots[key].exists:
-            places[place, ck.EXISTS] = renumber[number] = used
+            places["exists"][place] = renumber[number] = used
             used += 1
     for number, _ in beside:
         renumber[number] = used
         used += 1
     nodes = _build_tries(places[len(ordered) - _texts(ordered) :], texts, starts)
-    return ck.Index(
+    return Index(
         slots_of, places, starts, nodes, np.array(high, np.float64), np.array(low, np.int16)
     ), renumber
 
@@ -435,18 +435,18 @@ def _texts(keys: Iterable[tuple[int, int]]) -> int:
     return sum(type_ == ck.TEXT for _, type_ in keys)
 
 
-def _build_tries(slots: ck.Array, texts: list[bytes], starts: ck.Array) -> ck.Array:
+def _build_tries(slots: Array, texts: list[bytes], starts: Array) -> Array:
     """The nodes of the tries, for the slots that hold texts."""
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     offsets = np.zeros(starts.shape[0] + 1, np.int64)
     np.cumsum(lengths, out=offsets[offsets.size - lengths.size :])
     raw = np.frombuffer(b"".join(texts), np.uint8)
-    nodes = np.empty((ck.count_nodes(slots, offsets, raw), ck.NODE_COLUMNS), np.int32)
+    nodes = np.empty(ck.count_nodes(slots, offsets, raw), ck.NODE)
     ck.build_tries(slots, offsets, raw, starts, nodes, int(lengths.max(initial=1)))
     return nodes
 
 
-def _build_network(listed: Filters, constraints: int) -> ck.Network:
+def _build_network(listed: Filters, constraints: int) -> Network:
     """The right side."""
     begin = np.zeros(constraints + 1, np.int32)
     sizes = np.zeros(listed.ends.size, np.int32)
@@ -454,18 +454,18 @@ def _build_network(listed: Filters, constraints: int) -> ck.Network:
     np.cumsum(begin, out=begin)
     filters = np.empty(begin[-1], np.int32)
     ck.link_filters(listed.constraints, listed.ends, begin, filters)
-    narrow = np.min_scalar_type(int(sizes.max(initial=1)))
-    return ck.Network(begin, filters, listed.owner, sizes.astype(narrow))
+    narrow = np.uint8 if sizes.max(initial=1) < 256 else np.uint32
+    return Network(begin, filters, listed.owner, sizes.astype(narrow))
 
 
 def _build_selectivity(
-    listed: Filters, attributes: ck.Array, names: int, interfaces: int, rounds: int
-) -> ck.Selectivity:
+    listed: Filters, attributes: Array, names: int, interfaces: int, rounds: int
+) -> Selectivity:
     """The first rows of the selectivity table, one for each round."""
     counts = np.zeros((1, names), np.int64)
     words = (interfaces + 63) // 64
     if not rounds:
-        return ck.Selectivity(np.empty(0, np.int32), np.empty((0, words), np.int64))
+        return Selectivity(np.empty(0, np.int32), np.empty((0, words), np.int64))
     chosen = np.full(names, -1, np.int32)
     ck.find_determinants(*listed, attributes, chosen, counts)
     order = np.argsort(-counts[0], kind="stable")[:rounds].astype(np.int32)
@@ -474,17 +474,17 @@ def _build_selectivity(
     chosen[order] = np.arange(order.size)
     excludes = np.zeros((order.size, words), np.int64)
     ck.find_determinants(*listed, attributes, chosen, excludes)
-    return ck.Selectivity(order, excludes)
+    return Selectivity(order, excludes)
 
 
-def _new_state(network: ck.Network, constraints: int, names: int, interfaces: int) -> ck.State:
+def _new_state(network: Network, constraints: int, names: int, interfaces: int) -> State:
     """The state before the first match."""
-    return ck.State(
+    return State(
         counters=network.sizes.copy(),
         ignored=np.zeros((interfaces + 63) // 64, np.int64),
         seen=np.zeros(constraints, np.int32),
         present=np.zeros(names, np.int32),
-        found=np.empty((constraints, 2), np.int32),
+        found=np.empty(constraints, ck.RUN),
         matched=np.empty(interfaces, np.int32),
         progress=np.zeros(ck.PROGRESS, np.int64),
     )

@@ -1,0 +1,1 @@
+"""The engine, compiled ahead of time: see `engine.pyx`."""

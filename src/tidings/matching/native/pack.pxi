@@ -1,0 +1,285 @@
+# From constraints to records: the only place that knows `Constraint`.
+#
+# What the engine cannot test (regular expressions, tests of other dialects, very long patterns,
+# constants that no record holds) becomes the residual of its record: an expression that Python
+# evaluates for the events that satisfy the rest. Where the attribute must at least be present, the
+# record says so.
+
+cdef enum:
+    LONGEST_PATTERN = 64  # bytes of a LIKE that the engine tests; its time grows with them
+
+LONGEST_LIKE = LONGEST_PATTERN
+NUMBER_OPERATORS = {
+    "=": NUMBER_EQ, "!=": NUMBER_NE, "<": NUMBER_LT, "<=": NUMBER_LE, ">": NUMBER_GT,
+    ">=": NUMBER_GE, "between": NUMBER_BETWEEN, "in": NUMBER_IN,
+}
+TEXT_OPERATORS = {
+    "=": TEXT_EQ, "!=": TEXT_NE, "<": TEXT_LT, "<=": TEXT_LE, ">": TEXT_GT, ">=": TEXT_GE,
+    "between": TEXT_BETWEEN, "in": TEXT_IN, "prefix": PREFIX, "suffix": SUFFIX,
+    "contains": CONTAINS, "like": LIKE,
+}
+FOLDED_OPERATORS = {
+    "i" + name: code for name, code in TEXT_OPERATORS.items()
+    if name in ("=", "!=", "in", "prefix", "suffix", "contains", "like")
+}
+TYPES = {
+    "number": INTEGER | REAL, "int": INTEGER, "real": REAL, "string": TEXT, "bool": BOOLEAN,
+    "any": ANY_TYPE,
+}
+
+class Unpackable(Exception):
+    """A constraint that only Python can test."""
+
+
+ctypedef struct Buffer:
+    uint8_t *data
+    size_t size
+    size_t room
+
+cdef uint8_t *extend_buffer(Buffer *buffer, size_t size) except NULL:
+    """Zeroed room for more bytes at the end of a buffer."""
+    cdef uint8_t *at
+    if buffer.size + size > buffer.room:
+        buffer.room = 2 * (buffer.size + size) + 256
+        buffer.data = <uint8_t *> enlarged(buffer.data, buffer.room)
+    at = buffer.data + buffer.size
+    memset(at, 0, size)
+    buffer.size += size
+    return at
+
+cdef Number constant(object value) except *:
+    """A number of a predicate, exactly."""
+    cdef Number number
+    number.low = 0
+    if type(value) is float:
+        number.high = value
+    else:
+        try:
+            number.high = value
+        except OverflowError:
+            raise Unpackable from None
+        if not -9007199254740992.0 < number.high < 9007199254740992.0:
+            left = int(value) - int(number.high)
+            if not -MOST_LEFT < left < MOST_LEFT:
+                raise Unpackable
+            number.low = left
+    if number.high != number.high:
+        raise Unpackable
+    if number.high == 0:
+        number.high = 0.0  # one zero
+    return number
+
+cdef int put_numbers(Buffer *buffer, size_t test, tuple values, bint counted) except -1:
+    """The payload of numbers of the test that begins at `test`."""
+    cdef size_t count = len(values), i, width
+    cdef Number *numbers = <Number *> enlarged(NULL, (count + 1) * sizeof(Number))
+    cdef uint8_t *at
+    cdef bint wide = False
+    try:
+        for i in range(count):
+            numbers[i] = constant(values[i])
+            wide = wide or numbers[i].low != 0
+        width = 16 if wide else 8
+        at = extend_buffer(buffer, width * count + (8 if counted else 0))
+        if counted:
+            (<uint32_t *> at)[0] = <uint32_t> count
+            at += 8
+        for i in range(count):
+            (<double *> (at + width * i))[0] = numbers[i].high
+            if wide:
+                (<int64_t *> (at + width * i))[1] = numbers[i].low
+    finally:
+        free(numbers)
+    if wide:
+        (<Test *> (buffer.data + test)).flags |= WIDE
+    return 0
+
+cdef bytes utf8(object text):
+    if type(text) is not str:
+        raise Unpackable
+    try:
+        return (<str> text).encode()
+    except UnicodeEncodeError:
+        raise Unpackable from None
+
+cdef bytes pattern_bytes(str pattern):
+    """A pattern of LIKE as `fits` reads it."""
+    data = b"".join([
+        utf8(part) if isinstance(part, str) else WILDCARDS[part]
+        for part in wildcard_tokens(pattern)
+    ])
+    if len(data) > LONGEST_PATTERN:
+        raise Unpackable
+    return data
+
+WILDCARDS = {WILDCARD_ONE: bytes([ANY_CHARACTER]), WILDCARD_MANY: bytes([ANY_TEXT])}
+
+cdef int put_one_text(Buffer *buffer, bytes text) except -1:
+    cdef uint32_t size = len(text)
+    cdef uint8_t *at = extend_buffer(buffer, padded(4 + <size_t> size))
+    (<uint32_t *> at)[0] = size
+    memcpy(at + 4, <const char *> text, size)
+    return 0
+
+cdef int put_two_texts(Buffer *buffer, bytes low, bytes high) except -1:
+    cdef uint32_t first = len(low), second = len(high)
+    cdef uint8_t *at = extend_buffer(buffer, padded(8 + <size_t> first + second))
+    (<uint32_t *> at)[0] = first
+    (<uint32_t *> at)[1] = second
+    memcpy(at + 8, <const char *> low, first)
+    memcpy(at + 8 + first, <const char *> high, second)
+    return 0
+
+cdef int put_texts(Buffer *buffer, list texts) except -1:
+    """Texts in their order, none twice."""
+    cdef uint32_t count = len(texts), i, end = 0
+    cdef size_t total = sum(map(len, texts))
+    cdef uint8_t *at
+    cdef uint8_t *content
+    if total > MAX_TEXT:
+        raise Unpackable
+    at = extend_buffer(buffer, padded(8 + 4 * <size_t> count + total))
+    content = at + 8 + 4 * <size_t> count
+    (<uint32_t *> at)[0] = count
+    for i in range(count):
+        text = <bytes> texts[i]
+        memcpy(content + end, <const char *> text, len(text))
+        end += len(text)
+        (<uint32_t *> at)[2 + i] = end
+    return 0
+
+cdef int put_test(Buffer *buffer, uint32_t attribute, int op, int types, bint negated,
+                  int rarity) except -1:
+    cdef Test *test = <Test *> extend_buffer(buffer, sizeof(Test))
+    test.attribute = attribute
+    test.op = op
+    test.types = types
+    test.flags = NEGATED if negated else 0
+    test.rarity = rarity
+    return 0
+
+cdef class Packer:
+    """Turns filters into records, and gives attributes their numbers."""
+
+    cdef Names names
+    cdef object statistics
+    cdef Buffer buffer
+    cdef uint32_t records
+    cdef list asks  # the residuals of the subscription, as expressions
+
+    def __cinit__(self, Names names, statistics):
+        self.names = names
+        self.statistics = statistics
+
+    def __dealloc__(self):
+        free(self.buffer.data)
+
+    cdef int rarity(self, constraint) except -1:
+        """How rare events are that satisfy a constraint; 0 if nobody knows."""
+        if self.statistics is None or constraint.operator in UNKNOWN_SHARE:
+            return 0
+        share = max(self.statistics.share(constraint), 1e-9)
+        return 1 + min(254, max(0, round(-8.0 * log2(share))))
+
+    cdef bint pack_constraint(self, constraint) except -1:
+        """Append a constraint to the record; returns whether Python must test it."""
+        cdef tuple fields = <tuple> constraint  # a subclass, so it is not checked again
+        cdef object name = fields[0], op = fields[1], kind = fields[2], operand = fields[4]
+        cdef bint negated = fields[3]
+        cdef size_t before = self.buffer.size
+        try:
+            self.pack_test(constraint, name, op, kind, negated, operand)
+            return False
+        except Unpackable:
+            self.buffer.size = before
+        if op != "holds" and not negated:
+            put_test(&self.buffer, self.names.attribute(name, False), EXISTS,
+                     TYPES[kind], False, 0)
+        return True
+
+    cdef int pack_test(self, constraint, name, op, kind, bint negated, operand) except -1:
+        cdef bint folded = False
+        cdef int code
+        cdef size_t test = self.buffer.size
+        cdef int types = TYPES[kind]
+        cdef int rarity = 0 if negated else self.rarity(constraint)
+        if op == "exists":
+            code = EXISTS
+        elif kind == "bool":
+            if op != "=":
+                raise Unpackable
+            code = IS_TRUE if operand else IS_FALSE
+        elif kind == "string":
+            found = TEXT_OPERATORS.get(op)
+            if found is None:
+                found = FOLDED_OPERATORS.get(op)
+                folded = True
+            if found is None:
+                raise Unpackable
+            code = found
+        else:
+            found = NUMBER_OPERATORS.get(op)
+            if found is None:
+                raise Unpackable
+            code = found
+        if folded:
+            learn_folds()
+        put_test(&self.buffer, self.names.attribute(name, folded), code, types, negated, rarity)
+        if code >= TEXT_EQ:
+            self.put_operand(code, operand, folded)
+        elif code >= NUMBER_EQ:
+            several = code == NUMBER_BETWEEN or code == NUMBER_IN
+            if code == NUMBER_IN:
+                operand = tuple(sorted(set(operand)))
+            put_numbers(&self.buffer, test, operand if several else (operand,), code == NUMBER_IN)
+        return 0
+
+    cdef int put_operand(self, int code, operand, bint folded) except -1:
+        """The texts of a test."""
+        if code == TEXT_IN:
+            members = {utf8(fold(text) if folded else text) for text in operand}
+            return put_texts(&self.buffer, sorted(members))
+        if code == TEXT_BETWEEN:
+            return put_two_texts(&self.buffer, utf8(operand[0]), utf8(operand[1]))
+        if folded:
+            operand = fold(operand)
+        text = pattern_bytes(operand) if code == LIKE else utf8(operand)
+        return put_one_text(&self.buffer, text)
+
+    cdef int pack_filter(self, uint32_t number, filter, bint shared, whole) except -1:
+        """Append the record of a filter; `whole` is left to Python besides, if it is not None."""
+        cdef size_t begin = self.buffer.size
+        cdef Record *record
+        cdef uint32_t tests = 0, residual = 0
+        cdef size_t before
+        extend_buffer(&self.buffer, sizeof(Record))
+        left = None
+        for constraint in filter:
+            before = self.buffer.size
+            if self.pack_constraint(constraint):
+                left = [constraint] if left is None else [*left, constraint]
+            tests += self.buffer.size > before
+        if whole is not None:
+            left = [whole]
+        if left is not None:
+            self.asks.append(conjoin(left))
+            residual = len(self.asks)
+        if tests > 65535:
+            raise ValueError(f"expected a filter of at most 65535 constraints, found {tests}")
+        record = <Record *> (self.buffer.data + begin)
+        record.size = <uint32_t> (self.buffer.size - begin)
+        record.owner = number | (SHARED if shared else 0)
+        record.tests = tests
+        record.constraints = min(len(filter), 65535)
+        record.residual = residual
+        self.records += 1
+        return 0
+
+    cdef int pack(self, uint32_t number, filters, whole) except -1:
+        """Append the records of a subscription; returns how many."""
+        cdef uint32_t before = self.records
+        cdef bint shared = len(filters) > 1
+        self.asks = []
+        for filter in filters:
+            self.pack_filter(number, filter, shared, whole)
+        return self.records - before

@@ -1,0 +1,416 @@
+"""The engine: every access path, fold and merge finds what asking each predicate finds.
+
+Limits are tiny here (a log of four, segments of eight filters), so that logs are folded and
+segments merged in every example. How much work a search does is counted, so that a slow mistake
+shows without a clock.
+"""
+
+import json
+import threading
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.effort import examples
+from tests.language import oracle, strategies
+from tidings import Event, EventError, Predicate, Table, parse
+from tidings.language.constraint import Constraint
+from tidings.language.event import read
+from tidings.language.expression import Expression, conjoin
+from tidings.matching.filters import filters_of
+from tidings.matching.native.engine import Index
+from tidings.matching.statistics import statistics_of
+from tidings.matching.workload import WORKLOADS
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "remove", "replace", "merge", "compact"]),
+        strategies.expressions(size=4),
+        st.sampled_from([4096, 4096, 2]),  # the last leaves many without a normal form
+    ),
+    min_size=1,
+    max_size=40,
+)
+some_events = st.lists(strategies.flat_events, min_size=1, max_size=4)
+
+
+def tiny() -> Index:
+    return Index(log=4, small=8, ratio=2)
+
+
+def expected(held: dict[int, Expression], event: dict[str, Any]) -> list[int]:
+    flat = {n: [*v] if isinstance(v, tuple) else [v] for n, v in Event(event).items()}
+    return sorted(id for id, e in held.items() if oracle.holds(e, flat, event))
+
+
+class Changing:
+    """An index with tiny limits, changed step by step, beside what it should hold."""
+
+    def __init__(self) -> None:
+        self.index = tiny()
+        self.held: dict[int, Expression] = {}
+        self.numbers: dict[int, int] = {}
+        self.next = 0
+
+    def change(self, what: str, expression: Expression, bound: int) -> None:
+        filters, whole = filters_of(Predicate(expression, bound))
+        some = next(iter(self.held), None)
+        if what == "add":
+            self.numbers[self.next] = self.index.add(self.next, filters, whole)
+            self.held[self.next] = expression
+            self.next += 1
+        elif what == "merge":
+            self.index.merge(self.index.due())
+        elif what == "compact":
+            self.index.compact()
+            assert self.index.is_compact()
+        elif some is not None and what == "remove":
+            self.index.remove(self.numbers.pop(some))
+            del self.held[some]
+        elif some is not None:
+            self.numbers[some] = self.index.replace(self.numbers[some], filters, whole)
+            self.held[some] = expression
+
+
+@settings(max_examples=examples(200))
+@given(changes, some_events)
+def test_changes_folds_and_merges_change_no_answer(
+    steps: list[tuple[str, Expression, int]], events: list[dict[str, Any]]
+) -> None:
+    changing = Changing()
+    for step in steps:
+        changing.change(*step)
+        assert len(changing.index) == len(changing.held)
+        assert sorted(changing.index.match(events[0])) == expected(changing.held, events[0])
+    for event in events:
+        assert sorted(changing.index.match(event)) == expected(changing.held, event)
+
+
+@settings(max_examples=examples(50))
+@given(changes, some_events)
+def test_a_moment_stays_as_it_was(
+    steps: list[tuple[str, Expression, int]], events: list[dict[str, Any]]
+) -> None:
+    """A reader keeps the table of the moment at which it began."""
+    from tidings.matching.native.engine import Columns
+
+    changing = Changing()
+    for step in steps[: len(steps) // 2]:
+        changing.change(*step)
+    texts = pa.record_batch({"event": pa.array(["{}"] * 3)})
+    before = [id for id in sorted(changing.held) if not filters_of(Predicate(changing.held[id]))[1]]
+    moment = changing.index.moment()
+    columns = Columns.of(texts, changing.index.names, "event")
+    rows, numbers, _ = changing.index.match_rows(columns, 0, 3, moment)
+    for step in steps[len(steps) // 2 :]:
+        changing.change(*step)
+    again, same, _ = changing.index.match_rows(columns, 0, 3, moment)
+    assert (rows.tolist(), numbers.tolist()) == (again.tolist(), same.tolist())
+    assert len(before) <= len(changing.index) + len(steps)
+
+
+def test_numbers_are_used_again_when_nobody_knows_them() -> None:
+    index = tiny()
+    held = [index.add(n, parse(f"x = {n}").filters) for n in range(6)]
+    for n in range(3_000):
+        index.remove(held.pop(0))
+        held.append(index.add(n, parse(f"x = {n % 7}").filters))
+        if (due := index.due()) != 0:
+            index.merge(due)
+    assert index.numbers < 100
+    assert index.sizes()[:3] == (6, 6, 6)
+    assert sorted(index.match({"x": 2999 % 7})) == [2999]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kept", ["x = 1 and y > 0", "y > -1", "x = 1 and z matches '[ab]'"])
+def test_a_replaced_subscription_is_found_once_at_every_moment(kept: str) -> None:
+    table = Table(dict.fromkeys(range(100), kept))
+    table._index.log_limit = 4
+    stop = threading.Event()
+    wrong: list[Any] = []
+
+    def ask() -> None:
+        while not stop.is_set():
+            found = table.match({"x": 1, "y": 5, "z": "a"})
+            if sorted(found) != list(range(100)):
+                wrong.append(found)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for turn in range(4):
+        for n in range(100):
+            table.replace(n, f"{kept} and y > {turn}")
+            table.add(1_000 + 100 * turn + n, "y > 9")
+        if turn == 2:
+            table.compact()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    table.wait()
+
+
+def test_a_writer_waits_when_there_are_too_many_segments() -> None:
+    table = Table()
+    for n in range(3_000):
+        table.add(n, f"x > {n} and y = {n % 5}")
+        assert table._index.segments() <= 17
+    assert len(table.match({"x": 5000, "y": 3})) == 600
+
+
+# Access paths
+
+SINGLE = [
+    f"x {operator} {value}"
+    for operator in ("<", "<=", ">", ">=")
+    for value in (-1.5, 0, 1, 2**53, 2**53 + 1, 2**63 - 1, "'a'", "'abcdefgh'", "'abcdefghi'", "''")
+] + ["x between 0 and 1", "x between 'a' and 'abcdefgh'", "x between 'abcdefgh' and 'abcdefghz'"]
+VALUES: list[Any] = [
+    -2, -1.5, -0.0, 0, 0.5, 1, True, 2**53, 2**53 + 1, 2**53 + 2, 2**63, 1e300, float("inf"),
+    "", "a", "a\0", "ab", "abcdefg", "abcdefgh", "abcdefgh\0", "abcdefghi", "é", None,
+]  # fmt: skip
+
+
+def test_single_comparisons_are_found_in_order() -> None:
+    table = Table(dict(enumerate(SINGLE)))
+    assert table._index.plan()[0]["in order"] > 20
+    for value in [*VALUES, [1, "a"], ["abcdefgh", 2**53 + 1, 0], [True, "b"], []]:
+        wanted = [id for id, text in enumerate(SINGLE) if parse(text).matches({"x": value})]
+        assert sorted(table.match({"x": value})) == wanted, value
+
+
+HUGE = [2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1, 2**64, 2**70 + 1, -(2**70), 10**400]
+ODD: list[Any] = [*HUGE, 0, -0.0, 0.5, float("nan"), float("inf"), float("-inf"), True, "ß", "\0"]
+
+
+@pytest.mark.parametrize("operator", ["=", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize("kind", ["number", "int", "real"])
+def test_numbers_are_compared_exactly(operator: str, kind: str) -> None:
+    constants: list[Any] = [2**53, 2**53 + 1, float(2**53), 2**63 - 1, -(2**63), 0, 0.5, 1e300]
+    expressions: dict[int, Expression] = dict(
+        enumerate(
+            Constraint("x", operator, kind, negated, constant)
+            for constant in constants
+            for negated in (False, True)
+        )
+    )
+    table = Table((id, Predicate(e)) for id, e in expressions.items())
+    for event in [{"x": value} for value in ODD] + [{"x": ODD[:3]}, {"x": []}, {}]:
+        assert sorted(table.match(event)) == expected(expressions, event), event
+
+
+values = st.one_of(st.integers(-3, 33), st.floats(0, 30), st.text("ab", max_size=3))
+ranges = st.one_of(
+    st.builds(
+        lambda name, operator, a, b: Constraint(
+            name,
+            operator,
+            "number",
+            False,
+            (min(a, b), max(a, b)) if operator == "between" else a,
+        ),
+        st.sampled_from("xyz"),
+        st.sampled_from(["<", ">", "<=", ">=", "between", "!="]),
+        st.integers(0, 30),
+        st.integers(0, 30),
+    ),
+    st.builds(
+        Constraint,
+        st.sampled_from("xyz"),
+        st.sampled_from(["<", ">=", "prefix", "suffix", "contains"]),
+        st.just("string"),
+        st.booleans(),
+        st.text("ab", min_size=1, max_size=10),
+    ),
+)
+
+
+@settings(max_examples=examples(50))
+@given(
+    st.lists(ranges, min_size=1, max_size=30),
+    st.lists(
+        st.dictionaries(
+            st.sampled_from("xyz"), st.one_of(values, st.lists(values, max_size=3)), max_size=3
+        ),
+        min_size=1,
+        max_size=6,
+    ),
+)
+def test_ranges_fill_blocks_and_stay_exact(
+    constraints: list[Constraint], events: list[dict[str, Any]]
+) -> None:
+    both = [conjoin((a, b)) for a in constraints for b in constraints]
+    expressions: dict[int, Expression] = dict(enumerate(both))
+    table = Table((id, Predicate(e)) for id, e in expressions.items())
+    for event in events:
+        assert sorted(table.match(event)) == expected(expressions, event)
+
+
+def test_folding_without_python_is_the_folding_of_the_language() -> None:
+    from tidings.language.folding import fold
+
+    letters = [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000]
+    cased = [letter for letter in letters if fold(letter) != letter or letter.isalpha()][::7]
+    table = Table(
+        {n: Predicate(Constraint("x", "i=", "string", False, c)) for n, c in enumerate(cased[:400])}
+    )
+    for letter in cased[:400]:
+        for shown in {letter, letter.upper(), letter.lower()}:
+            wanted = [n for n, c in enumerate(cased[:400]) if fold(c) == fold(shown)]
+            assert sorted(table.match({"x": shown})) == wanted
+
+
+# Work
+
+WORK = {  # records tested, blocks compared and cells looked at, an event, at most
+    "equalities": (3, 0, 4),
+    "ranges": (30, 220, 5),
+    "forwarding": (60, 30, 80),
+    "wildcards": (90, 40, 250),
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_a_search_looks_at_little(name: str) -> None:
+    workload = WORKLOADS[name](seed=1)
+    table = Table(dict(workload.subscriptions(0, 10_000)))
+    events = list(workload.events(0, 100))
+    before = table._index.counters()
+    for event in events:
+        table.match(event)
+    done = [(b - a) / len(events) for a, b in zip(before, table._index.counters(), strict=True)]
+    assert all(one <= most for one, most in zip(done, WORK[name], strict=True)), done
+
+
+def test_ten_to_ten_thousand_rules_of_three_ranges_cost_ever_more_and_never_leap() -> None:
+    generator = np.random.default_rng(1)
+    work = []
+    for count in (10, 100, 1_000, 2_000, 4_000, 10_000):
+        lows = generator.random((count, 3)) * 0.9
+        table = Table(
+            {
+                n: " and ".join(f"a{i} between {low} and {low + 0.1}" for i, low in enumerate(row))
+                for n, row in enumerate(lows.tolist())
+            }
+        )
+        before = table._index.counters()
+        for row in generator.random((50, 3)).tolist():
+            table.match({f"a{i}": value for i, value in enumerate(row)})
+        work.append(sum(table._index.counters()) - sum(before))
+    steps = [later / max(before, 50) for before, later in pairwise(work)]
+    assert max(steps) < 12, work
+    assert work[-1] / 50 < 400, work
+
+
+def test_statistics_choose_the_constraint_that_few_events_satisfy() -> None:
+    # Judged by the filters alone, `common` looks selective: it has more values than `rare`.
+    pairs = [(n, parse(f"common = {n % 50} and rare = 'r{n % 5}'")) for n in range(1000)]
+    events = [{"common": n % 50, "rare": f"r{n}"} for n in range(500)]
+    filed = {}
+    for name, statistics in (("filters", None), ("events", statistics_of(events))):
+        table = Table(pairs, statistics=statistics)
+        (segment,) = table._index.plan()
+        filed[name] = [a["name"] for a in segment["attributes"] if a["keys"]]
+        for event in events[:60]:
+            assert sorted(table.match(event)) == [n for n, p in pairs if p.matches(event)]
+    assert filed == {"filters": ["common"], "events": ["rare"]}
+
+
+# JSON
+
+json_values = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=5),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["x", "s", "s.x", ""]), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+json_events = st.dictionaries(
+    st.sampled_from(["x", "r", "r.s", "r.x", "r.s.x", ""]), json_values, max_size=4
+)
+JSON_TESTS = [
+    f"{name} {test}"
+    for name in ("x", "r.x", "r.s.x", "r.s", "r")
+    for test in ("> 0", "= ''", "< 'b'", "= true", "contains 'a'", "matches 'a'")
+]
+JSON_TESTS += ["exists r.s.x", "exists x", "not exists r.x"]
+JSON_TABLE = Table(dict(enumerate(JSON_TESTS)))
+
+
+@given(json_events, st.booleans(), st.integers(0, 2))
+def test_json_read_in_one_pass_means_what_python_reads(
+    event: dict[str, Any], ascii_only: bool, indent: int
+) -> None:
+    text = json.dumps(event, ensure_ascii=ascii_only, indent=indent or None)
+    wanted = sorted(JSON_TABLE.match(read(text)))
+    assert sorted(JSON_TABLE.match(text.encode())) == wanted
+    assert sorted(JSON_TABLE.match(text)) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"x": 1, "x": -1}', '{"r": {"x": 1}, "r": {"x": -1}}', '{"r.x": 1, "r": {"x": -1}}',
+        '{"r.x": 1, "r": {"x": 2}, "r.x": -3}', '{"r": [{"x": 1}, {"x": -2}]}',
+        '{"x": 123456789012345678901234567890}', '{"x": 0.1e-7}', '{"x": -0}',
+        '{"x": 1E5}', '{"x": 5e-324}', '{"x": "\\ud83d\\ude00a"}', '{"x": "\\u00e4\\n\\/"}',
+        '{"": {"x": 1}}', ' {"x" : [ ] , "r" : { } } ', '{"x": [[1, [null, true]], "b"]}', "{}",
+    ],
+)  # fmt: skip
+def test_json_that_is_unusual_means_the_same(text: str) -> None:
+    assert sorted(JSON_TABLE.match(text)) == sorted(JSON_TABLE.match(read(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[]", "1", '{"x": }', '{"x": 1,}', '{"x": 01}', '{"x": 1.}', '{"x": .5}', "{} {}",
+        '{"x": 1e400}', '{"x": tru}', '{"x": "a}', '{"x": "\\ud800"}', '{"x": "\\q"}', '{"x" 1}', '{x: 1}',
+        '{"y": "\\ud800"}', '{"y": "a\nb"}', '{"x": [1 2]}', '{"x": +1}', '{"x": 1e}',
+    ],
+)  # fmt: skip
+def test_json_that_is_wrong_is_an_error_where_python_says_so(text: str) -> None:
+    with pytest.raises(EventError) as from_python:
+        read(text)
+    with pytest.raises(EventError) as from_engine:
+        JSON_TABLE.match(text.encode())
+    assert str(from_engine.value) == str(from_python.value)
+
+
+@given(st.binary(max_size=30))
+def test_any_bytes_are_read_as_python_reads_them(data: bytes) -> None:
+    try:
+        wanted = sorted(JSON_TABLE.match(read(data)))
+    except EventError as error:
+        with pytest.raises(EventError) as found:
+            JSON_TABLE.match(data)
+        assert str(found.value) == str(error)
+    else:
+        assert sorted(JSON_TABLE.match(data)) == wanted
+
+
+# What it looks like
+
+
+def test_a_table_shows_its_sizes_and_its_plan() -> None:
+    table = Table({1: "x = 1 and y > 2", 2: "y > 3", 3: "not exists z", 4: "name iprefix 'AB'"})
+    assert repr(table).startswith("Table(4 subscriptions, 4 filters, 5 constraints, 1 segments, ")
+    text = table.explain_plan()
+    assert "segment 0: 4 filters" in text
+    assert "1 in order" in text
+    assert "1 always" in text
+    assert "'name' ignoring case: keys by prefix" in text
