@@ -137,8 +137,8 @@ EXPERIMENT: Final = Experiment(
     paper="Tables from a few hundred to over five million constraints, one filter an interface, "
     "100 messages, with no round of the selectivity table and with ten; C++ on a 950 MHz computer.",
     here="The same tables and messages, drawn by the paper's distributions (F7), with the paper's "
-    "algorithm and with ours, both compiled ahead of time and called from Python. The time is the mean "
-    "over all messages of each message's best in at least seven repeats.",
+    "algorithm and with ours, both compiled ahead of time and called from Python. The time is the "
+    "mean over all messages of each message's best in at least seven repeats.",
     sweep=sweep,
     columns=TIMES,
     measure=measure,
