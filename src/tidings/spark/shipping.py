@@ -1,10 +1,10 @@
 """Sending Tidings to executors that do not have it.
 
-`ship(spark)` sends this package with its native modules and the machine code that Numba has compiled
-for it, as Spark sends Python files. The first worker on a machine that imports it unpacks it into its user's cache, once
-for all applications, so that nothing is compiled again or read from an archive. It needs the
-driver's kind of machine and version of Python, and the packages that Tidings needs
-(docs/cluster.md).
+`ship(spark)` sends this package, its native modules and the machine code that Numba has made for
+it, as Spark sends Python files. The first worker on a machine that imports it unpacks it into its
+user's cache, once for all applications, so that nothing is compiled again or read from an archive.
+It needs the driver's kind of machine and version of Python there, and the packages that Tidings
+needs (docs/cluster.md).
 """
 
 from __future__ import annotations
