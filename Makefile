@@ -119,7 +119,7 @@ native-check: $(READY)  ## run the tests of native code under sanitizers
 	@runtime=$$($${CC:-cc} -print-file-name=libasan.so); \
 	LD_PRELOAD=$$runtime ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/asan TIDINGS_PROFILE=quick \
-	  $(RUN) -m pytest -q -p no:xdist -m "not (spark or slow)" $(NATIVE_TESTS)
+	  $(RUN) -m pytest -q -n 0 -m "not (spark or slow)" $(NATIVE_TESTS)
 
 wheel: $(READY)  ## make a wheel for this machine and Python, in dist
 	@$(RUN) -m hatchling build -t wheel
