@@ -20,7 +20,7 @@ PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 # The verbs share .venv, so with `make -j` they still run one after another.
 .NOTPARALLEL:
-.PHONY: help env native demo quick test check bench soak report golden map lock native-check fuzz wheel clean
+.PHONY: help env native demo quick test check bench soak report golden map lock native-check native-race fuzz wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +71,7 @@ soak: $(BUILT)  ## run the long tests, then protocols under faults, for hours
 	@$(RUN) -m tidings.cli.main simulate --topology ba:30 --protocol cbcb --faults all --seeds 200 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
+	@$(MAKE) --no-print-directory native-race RACE_SECONDS=600
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=3600
 
 report: $(BUILT)  ## run the experiments on small parameters; build/report.html
@@ -122,6 +123,14 @@ native-check: $(READY)  ## run the tests of native code under sanitizers
 	LD_PRELOAD=$$runtime ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/$$flavour TIDINGS_PROFILE=quick \
 	  $(RUN) -m pytest -q -n 0 -m "not (spark or slow)" $(NATIVE_TESTS)
+
+# Where addresses are spread too widely for the sanitizer, setarch turns that off.
+RACE_SECONDS ?= 20
+native-race: $(READY)  ## let threads match and change a table under the thread sanitizer; needs gcc
+	@TIDINGS_NATIVE=tsan $(RUN) -m scripts.native build/tsan
+	@plain=$$(setarch -R true 2>/dev/null && echo setarch -R); \
+	LD_PRELOAD=$$($${CC:-cc} -print-file-name=libtsan.so) PYTHONPATH=$(CURDIR)/build/tsan \
+	  $$plain $(RUN) -m tests.matching.racing $(RACE_SECONDS)
 
 wheel: $(READY)  ## make a wheel for this machine and Python, in dist
 	@$(RUN) -m hatchling build -t wheel

@@ -30,10 +30,11 @@ SHARED: Final = (".pxd", ".pxi", ".h")  # a change in one of these may concern e
 FLAGS: Final = ("-std=c11", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-w")
 ASSERT: Final = ("-UNDEBUG", "-g", "-fno-omit-frame-pointer")
 FLAVOURS: Final = {
-    "release": ("-O3", "-DNDEBUG", "-DCYTHON_WITHOUT_ASSERTIONS"),
+    "release": ("-O3", "-g0", "-DNDEBUG", "-DCYTHON_WITHOUT_ASSERTIONS"),
     "profile": ("-O3", "-DNDEBUG", "-DCYTHON_WITHOUT_ASSERTIONS", "-g", "-fno-omit-frame-pointer"),
     "checked": ("-O2", *ASSERT),
     "asan": ("-O1", *ASSERT, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+    "tsan": ("-O1", *ASSERT, "-fsanitize=thread"),
     "fuzz": ("-O1", *ASSERT, "-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp"),
 }
 CHECKED: Final = ("checked", "asan", "fuzz")  # these check the indices of memory views too
