@@ -189,6 +189,8 @@ def events_of(
 def known_columns(batch: Batch, names: Collection[str]) -> pa.RecordBatch:
     """The columns that hold attributes of these names, with values of the language."""
     kept = [field.name for field in batch.schema if "" in names or below(field.name, names)]
+    if not kept:
+        return batch.select([])  # which still has rows
     columns = [
         as_values(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
         for column in map(batch.column, kept)
