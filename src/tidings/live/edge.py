@@ -31,12 +31,11 @@ MAX_ANNOUNCEMENTS: Final = 512  # at each level of coarseness
 MAX_CHARACTERS: Final = 131_072  # of all announcements at a level
 LONGEST: Final = Bounds(characters=4_096, constants=256, filters=64)  # of one announcement
 PREFIX: Final = 2  # characters of a string that a coarse predicate tests
-FEW: Final = 24  # predicates that are evaluated one by one; more are compiled
 EVERYTHING: Final = "true"
 
 
 class Growing:
-    """A matcher that evaluates few predicates one by one, and compiles many into a table.
+    """A matcher that becomes a table as soon as tables can be used.
 
     Tables need packages that take a while to import. A router does that in a thread, with
     `prepare`, and evaluates all predicates one by one until then.
@@ -65,8 +64,8 @@ class Growing:
             self.grow()
 
     def grow(self) -> None:
-        """Compile, if there are many predicates and the compiler is loaded."""
-        if self._compiled or len(self._predicates) <= FEW or Growing.table_of is None:
+        """Go over to a table, if tables can be used."""
+        if self._compiled or Growing.table_of is None:
             return
         self._compiled = True
         self._matcher = Growing.table_of()

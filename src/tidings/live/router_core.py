@@ -21,7 +21,7 @@ from tidings.language.predicate import Predicate
 from tidings.live.access import Access, Principal, check_event
 from tidings.live.dialling import Dialler
 from tidings.live.doorway import Doorway
-from tidings.live.edge import FEW, Edge, Growing
+from tidings.live.edge import Edge, Growing
 from tidings.live.flow import Gate
 from tidings.live.journal import journal
 from tidings.live.limits import LIMITS, Limits
@@ -34,8 +34,7 @@ from tidings.live.settings import Dial, Settings
 from tidings.live.store import Memory, Store
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
-from tidings.routing.packets import Advertisement, Packet, Publication, Reply
-from tidings.routing.planes.interests import LONG
+from tidings.routing.packets import Packet, Publication
 from tidings.routing.protocol import (
     SECOND,
     Action,
@@ -135,7 +134,6 @@ class RouterCore:
         self._wake: Timer | None = None
         self._wake_at: int | None = None
         self._down: dict[str, Timer] = {}  # links within their grace period
-        self._loading = False
         self._recorder: Recorder | None = None
         self._pending: tuple[Pending | None, Pending | None] = (None, None)
         self._gate: Gate | None = None
@@ -147,6 +145,8 @@ class RouterCore:
     def start(self, recorder: Recorder | None = None) -> None:
         """Begin to connect to the neighbours."""
         self._recorder = recorder
+        if Growing.table_of is None:
+            self.host.work(Growing.prepare, self._loaded)
         self.happen(Subscribe(FEEDBACK, f'"{TO}" = {_quoted(self.node)}'))
         for dial in self.settings.links:
             self.dialler.keep(dial)
@@ -197,16 +197,8 @@ class RouterCore:
         """A connection that the router asked for could not be made."""
         self.dialler.failed(dial, why)
 
-    def _load(self) -> None:
-        """Load the compiler of tables, if that has not begun yet."""
-        if not self._loading:
-            self._loading = True
-            if Growing.table_of is None:
-                self.host.work(Growing.prepare, self._loaded)
-            else:
-                self._loaded(None)
-
     def _loaded(self, error: Any) -> None:
+        """Tables can be used from now on."""
         self._matcher.grow()
 
     # The loop around the protocol
@@ -317,10 +309,6 @@ class RouterCore:
         if type(packet) is Publication and not packet.topology:  # it follows no tree
             for other in self.links.values():
                 other.skip(lane_of(packet), packet.life, packet.number)
-        if isinstance(packet, Advertisement | Reply):
-            interests = getattr(self.protocol, "table", {}).values()
-            if any(len(text) >= LONG for text in interests):
-                self._load()
         return self._gate
 
     def _send(self, neighbour: str, packet: Packet) -> None:
@@ -400,8 +388,6 @@ class RouterCore:
             self._numbers += 1
             number = self._numbers
             self._held[number] = session, id
-            if len(self.edge) > FEW:
-                self._load()
         return number, self.edge.put(number, predicate)
 
     def unsubscribe(self, number: int) -> None:
@@ -592,7 +578,7 @@ class RouterCore:
             "connected": sum(s.stream is not None for s in sessions),
             "subscriptions": len(self.edge),
             "announcements": self.edge.announcements,
-            "loading": self._loading and Growing.table_of is None,
+            "loading": Growing.table_of is None,
             "counts": asdict(self.counts),
             "drops": dict(sorted(self.drops.items())),
             "waiting": sum(len(s.mailbox) for s in sessions),

@@ -161,7 +161,9 @@ def assemble(texts: pa.Array, flat: Flat) -> Index:
         filters = _runs(constraints, _lengths(flat.filters.column("constraints")))
         counts = _lengths(flat.predicates.column("filters"))
         whole = np.flatnonzero(flat.predicates.column("whole").to_numpy()).tolist()
-        wholes = {place: parse(texts[place].as_py(), max_characters=None).expression for place in whole}
+        wholes = {
+            place: parse(texts[place].as_py(), max_characters=None).expression for place in whole
+        }
         index = Index()
         index.load(range(counts.size), _runs(filters, counts), wholes)
         return index

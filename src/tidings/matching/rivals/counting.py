@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from tidings.language.constraint import INT_MAX, INT_MIN, Check, Constraint, check
 from tidings.language.errors import NormalFormError
-from tidings.language.event import SCALARS, Event, read
+from tidings.language.event import Event, read
 from tidings.language.predicate import Predicate
-from tidings.language.values import is_unicode
+from tidings.language.values import SCALARS
 from tidings.matching.contract import (
     Batch,
     EventLike,
