@@ -10,6 +10,7 @@ READY := .venv/.ready
 BUILT := .venv/.built
 LOCK := requirements.lock
 ZIG_LOCK := requirements-zig.lock
+FUZZ_LOCK := requirements-fuzz.lock
 CODE := $(wildcard src tests benchmarks examples scripts)
 NATIVE := scripts/native.py $(shell find src -name '*.py[x]' -o -name '*.px[di]' -o -name '*.h')
 NATIVE_TESTS := tests/matching
@@ -19,7 +20,7 @@ PIP := $(RUN) -m pip -qq --disable-pip-version-check --no-input
 .DEFAULT_GOAL := help
 # The verbs share .venv, so with `make -j` they still run one after another.
 .NOTPARALLEL:
-.PHONY: help env native demo quick test check bench soak report golden map lock native-check wheel clean
+.PHONY: help env native demo quick test check bench soak report golden map lock native-check native-race fuzz wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +71,8 @@ soak: $(BUILT)  ## run the long tests, then protocols under faults, for hours
 	@$(RUN) -m tidings.cli.main simulate --topology ba:30 --protocol cbcb --faults all --seeds 200 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
+	@$(MAKE) --no-print-directory native-race RACE_SECONDS=600
+	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=3600
 
 report: $(BUILT)  ## run the experiments on small parameters; build/report.html
 	@$(RUN) -m tidings.cli.main lab run --quick --results build/lab/results
@@ -84,6 +87,20 @@ golden: $(BUILT)  ## rewrite the golden files and show what changed in them
 map: $(READY)  ## write the map of the code in docs/architecture.md anew
 	@$(RUN) -m scripts.map
 
+# libFuzzer from Atheris, on native modules built by zig so that it sees what they reach. It keeps
+# inputs that reach something new in build/corpus, and writes one that fails beside them.
+FUZZ_SECONDS ?= 60
+fuzz: $(READY)  ## fuzz the readers of JSON and of saved tables
+	@$(PIP) install --require-hashes -r $(ZIG_LOCK) -r $(FUZZ_LOCK)
+	@TIDINGS_NATIVE=fuzz CC='$(RUN) -m ziglang cc -mcpu=baseline' $(RUN) -m scripts.native build/fuzz
+	@runtime=$$($(RUN) -c 'import atheris; print(atheris.path())')/asan_with_fuzzer.so; \
+	for target in json table; do \
+	  mkdir -p build/corpus/$$target && \
+	  LD_PRELOAD=$$runtime ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(CURDIR)/build/fuzz \
+	    $(RUN) -m tests.matching.fuzzing $$target -max_total_time=$(FUZZ_SECONDS) \
+	    -artifact_prefix=build/corpus/$$target- build/corpus/$$target || exit 1; \
+	done
+
 # Keeps the versions it can; `make lock UPGRADE=1` takes the newest ones.
 lock: $(READY)  ## write requirements.lock anew from pyproject.toml
 	@$(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -92,16 +109,28 @@ lock: $(READY)  ## write requirements.lock anew from pyproject.toml
 	@$(RUN) -c 'from scripts.native import ZIG; print(ZIG)' | \
 	  $(RUN) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --custom-compile-command 'make lock' - --output-file $(ZIG_LOCK)
+	@echo atheris | $(RUN) -m uv pip compile --quiet --python-version 3.11 --generate-hashes \
+	  --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) - --output-file $(FUZZ_LOCK)
 
 # The package is copied to build/asan and its native modules are built there with assertions, checked
 # indices and sanitizers (address, undefined behaviour), whose runtime must be loaded before Python.
 # Python itself never frees some of its memory, so leaks are not looked for.
 native-check: $(READY)  ## run the tests of native code under sanitizers
-	@TIDINGS_NATIVE=asan $(RUN) -m scripts.native build/asan
-	@runtime=$$($${CC:-cc} -print-file-name=libasan.so); \
+	@flavour=asan; runtime=$$($${CC:-cc} -print-file-name=libasan.so 2>/dev/null); \
+	case "$$runtime" in */*) ;; *) \
+	  flavour=checked; runtime=; echo "no gcc, so no sanitizers: assertions and checked indices only";; esac; \
+	TIDINGS_NATIVE=$$flavour $(RUN) -m scripts.native build/$$flavour && \
 	LD_PRELOAD=$$runtime ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/asan TIDINGS_PROFILE=quick \
-	  $(RUN) -m pytest -q -p no:xdist -m "not (spark or slow)" $(NATIVE_TESTS)
+	  PYTHONMALLOC=malloc PYTHONPATH=$(CURDIR)/build/$$flavour TIDINGS_PROFILE=quick \
+	  $(RUN) -m pytest -q -n 0 -m "not (spark or slow)" $(NATIVE_TESTS)
+
+# Where addresses are spread too widely for the sanitizer, setarch turns that off.
+RACE_SECONDS ?= 20
+native-race: $(READY)  ## let threads match and change a table under the thread sanitizer; needs gcc
+	@TIDINGS_NATIVE=tsan $(RUN) -m scripts.native build/tsan
+	@plain=$$(setarch -R true 2>/dev/null && echo setarch -R); \
+	LD_PRELOAD=$$($${CC:-cc} -print-file-name=libtsan.so) PYTHONPATH=$(CURDIR)/build/tsan \
+	  $$plain $(RUN) -m tests.matching.racing $(RACE_SECONDS)
 
 wheel: $(READY)  ## make a wheel for this machine and Python, in dist
 	@$(RUN) -m hatchling build -t wheel

@@ -10,6 +10,7 @@ TIDINGS_NATIVE names the flavour.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,12 +30,14 @@ SHARED: Final = (".pxd", ".pxi", ".h")  # a change in one of these may concern e
 FLAGS: Final = ("-std=c11", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-w")
 ASSERT: Final = ("-UNDEBUG", "-g", "-fno-omit-frame-pointer")
 FLAVOURS: Final = {
-    "release": ("-O3", "-DNDEBUG", "-DCYTHON_WITHOUT_ASSERTIONS"),
+    "release": ("-O3", "-g0", "-DNDEBUG", "-DCYTHON_WITHOUT_ASSERTIONS"),
     "profile": ("-O3", "-DNDEBUG", "-DCYTHON_WITHOUT_ASSERTIONS", "-g", "-fno-omit-frame-pointer"),
     "checked": ("-O2", *ASSERT),
     "asan": ("-O1", *ASSERT, "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+    "tsan": ("-O1", *ASSERT, "-fsanitize=thread"),
+    "fuzz": ("-O1", *ASSERT, "-fsanitize-coverage=inline-8bit-counters,pc-table,trace-cmp"),
 }
-CHECKED: Final = ("checked", "asan")  # these check the indices of memory views too
+CHECKED: Final = ("checked", "asan", "fuzz")  # these check the indices of memory views too
 LINKED: Final = {
     "linux": ("-shared",),
     "darwin": ("-bundle", "-undefined", "dynamic_lookup"),
@@ -119,9 +122,7 @@ def _build_module(root: Path, source: Path, made: Path, flavour: str) -> None:
     _run([*cython, "-o", str(code), relative], root, relative, "`make env` installs Cython")
     include = [f"-I{sysconfig.get_path('include')}", f"-I{source.parent}"]
     link = [*LINKED.get(sys.platform, LINKED["linux"]), "-o", str(making), str(code), "-lm"]
-    hint = (
-        "is Python.h there (Debian and Ubuntu: apt install python3-dev)? Another compiler: CC=..."
-    )
+    hint = "Python.h: apt install python3-dev on Debian and Ubuntu; CC=... names another compiler"
     _run([*compiler(), *FLAGS, *FLAVOURS[flavour], *include, *link], root, relative, hint)
     making.replace(made)
 
@@ -134,9 +135,10 @@ def _run(command: list[str], root: Path, source: str, hint: str) -> None:
     said = done.stderr + done.stdout
     log = root / "build" / "native" / f"{Path(source).stem}.log"
     log.write_text(f"{shlex.join(command)}\n{said}")
-    found = [line.strip() for line in said.splitlines() if "rror" in line]
-    why = found[0] if found else f"{command[0]} ended with {done.returncode}"
-    raise BuildError(f"could not build {source}: {why} (all of it: {log}). {hint}")
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    placed = [line for line in lines if re.search(r":\d+:\d+: ", line)]
+    why = next(iter(placed or lines[-1:]), f"{command[0]} ended with {done.returncode}")
+    raise BuildError(f"could not build {source}: {why} (all of it: {log}; {hint})")
 
 
 def put(built: dict[str, Path], folder: Path) -> None:

@@ -89,6 +89,7 @@ ROOT_FILES = {
     "README.md",
     "pyproject.toml",
     "requirements.lock",
+    "requirements-fuzz.lock",
     "requirements-zig.lock",
 }
 

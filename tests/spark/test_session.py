@@ -62,6 +62,10 @@ def test_an_error_of_the_analyser_is_one_line_with_a_hint(spark: SparkSession) -
     [
         (JavaNotFoundError("found no Java"), "found no Java"),
         (RuntimeError("ImportError: No module named 'pyarrow'"), "the executors' Python lacks"),
+        (
+            RuntimeError("No module named 'tidings.matching.native.engine'"),
+            "is not the driver's: install Tidings there",
+        ),
         (RuntimeError("x" * 1_000), "…"),
         (RuntimeError(), "RuntimeError"),
     ],
