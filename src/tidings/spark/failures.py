@@ -19,8 +19,7 @@ EXTRA: Final = frozenset({"pandas", "py4j", "pyspark"})  # packages that `tiding
 HINTS: Final = (
     (
         r"No module named 'tidings\.matching\.(native|rivals)\.\w+'",
-        "the executors have another Python or kind of machine than the driver: "
-        "install Tidings there",
+        "the executors' Python or kind of machine is not the driver's: install Tidings there",
     ),
     (
         r"No module named '(pyarrow|numpy|msgspec|tidings|re2)'",

@@ -9,7 +9,7 @@ cimport cython.view
 from cpython.dict cimport PyDict_GetItem, PyDict_Next
 from cpython.float cimport PyFloat_AS_DOUBLE
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
-from cpython.long cimport PyLong_AsLong
+from cpython.long cimport PyLong_AsLong, PyLong_FromLong
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_INCREF, PyObject
 from libc.math cimport INFINITY, exp2, log2, sqrt

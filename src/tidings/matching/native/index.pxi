@@ -10,6 +10,7 @@ cdef class Index:
     cdef object __weakref__
     cdef readonly Names names
     cdef list ids  # by number
+    cdef bint own  # every id is its own number, so the objects need not be fetched from anywhere
     cdef object ids_later  # makes them, if they are not needed yet
     cdef dict asks  # by number: residuals, as functions
     cdef readonly dict residuals  # by number: the same as expressions, or as texts
@@ -41,6 +42,7 @@ cdef class Index:
                  seed=None):
         self.names = Names()
         self.ids = []
+        self.own = True
         self.asks = {}
         self.residuals = {}
         self.lock = RLock()
@@ -97,6 +99,7 @@ cdef class Index:
                     self.remaining, self.number_room * sizeof(uint32_t))
                 self.weights = <uint32_t *> enlarged(
                     self.weights, self.number_room * sizeof(uint32_t))
+        self.own = self.own and type(id) is int and id == number
         self.remaining[number] = self.weights[number] = 0
         return <uint32_t> number
 
@@ -361,7 +364,10 @@ cdef class Index:
             moment = self.search_event(context, event, excluded, enough)
             found = PyList_New(search.found_count)
             for i in range(search.found_count):
-                id = <object> PyList_GET_ITEM(self.ids, search.found[i])
+                if self.own:  # a new object is nearer than one that is anywhere in memory
+                    id = PyLong_FromLong(search.found[i])
+                else:
+                    id = <object> PyList_GET_ITEM(self.ids, search.found[i])
                 Py_INCREF(id)
                 PyList_SET_ITEM(found, i, id)
             if search.asked_count:
@@ -492,6 +498,8 @@ cdef class Index:
             self.fill_ids()
         if not integers:
             return [str(self.ids[number]) for number in numbers]
+        if self.own:
+            return np.asarray(numbers)
         made = np.empty(numbers.shape[0], np.int64)
         ids = made
         for i in range(numbers.shape[0]):
@@ -655,6 +663,7 @@ cdef class Index:
             raise ValueError(f"expected {self.number_count} ids, found {len(ids)}")
         if self.ids_later is not None:
             self.ids = ids
+            self.own = set(map(type, ids)) == {int} and ids == list(range(len(ids)))
             self.ids_later = None
         return 0
 

@@ -482,15 +482,19 @@ cdef bint order_of(const EventData *event, const Value *value, bint is_text, uin
     order[0] = tidings_order_of_double(value.number.high)
     return True
 
-cdef const Codes *codes_of(const Segment *segment, Search *search, uint32_t place) noexcept nogil:
-    """The codes of the event's values on a column."""
+cdef inline const Codes *codes_of(const Segment *segment, Search *search, uint32_t place) \
+        noexcept nogil:
+    """The codes of the event's values on a column, computed once for a segment."""
+    if search.codes[place].stamp != search.code_stamp:
+        compute_codes(segment, search, place)
+    return &search.codes[place]
+
+cdef void compute_codes(const Segment *segment, Search *search, uint32_t place) noexcept nogil:
     cdef Codes *codes = &search.codes[place]
     cdef const Column *column = &segment.columns[place]
     cdef const Value *value
     cdef uint64_t order
     cdef uint8_t code
-    if codes.stamp == search.code_stamp:
-        return codes
     codes.stamp = search.code_stamp
     codes.present = False
     value = first_value(&search.event, column.attribute)
@@ -503,7 +507,6 @@ cdef const Codes *codes_of(const Segment *segment, Search *search, uint32_t plac
                 codes.high = code
             codes.present = True
         value = next_value(&search.event, value)
-    return codes
 
 cdef inline bint box_meets(const Box *box, const Codes *first, const Codes *second) noexcept nogil:
     return (
