@@ -352,9 +352,7 @@ class Cluster:
 
         return release
 
-    def cut(self, one: str, other: str, lose: bool) -> int:
-        """The connections between two machines break; returns how many."""
-        wires = self.between(one, other)
-        for wire in wires:
+    def cut(self, one: str, other: str, lose: bool) -> None:
+        """The connections between two machines break."""
+        for wire in self.between(one, other):
             wire.cut(lose)
-        return len(wires)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +54,11 @@ class Weather:
         lasts = self.chance.randint(least, most) * MILLISECOND
         agenda = self.trial.agenda
         agenda.call(agenda.now + lasts, lambda: self._end(number))
+
+    @property
+    def lasting(self) -> int:
+        """How many faults have begun and are not undone."""
+        return len(self._undo)
 
     def end(self) -> None:
         """Undo whatever still lasts."""
@@ -115,6 +121,27 @@ def cut_client(weather: Weather) -> Undo | None:
     if program is None:
         return None
     weather.trial.cluster.cut(program.name, program.router, weather.chance.random() < 0.5)
+    return nothing
+
+
+def flap_client(weather: Weather) -> Undo | None:
+    """A client's connection breaks again and again, also in the middle of a greeting."""
+    program = weather.some_program()
+    return None if program is None else _flap(weather, program.name, program.router)
+
+
+def flap_link(weather: Weather) -> Undo | None:
+    """A link's connection breaks again and again, also in the middle of a greeting."""
+    ends = weather.some_link()
+    return None if ends is None else _flap(weather, *ends)
+
+
+def _flap(weather: Weather, one: str, other: str) -> Undo:
+    agenda, cluster, chance = weather.trial.agenda, weather.trial.cluster, weather.chance
+    at = agenda.now
+    for _ in range(6):
+        agenda.call(at, partial(cluster.cut, one, other, chance.random() < 0.5))
+        at += chance.randint(1, 60) * MILLISECOND
     return nothing
 
 
@@ -393,6 +420,8 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "cut client": cut_client,
     "hold client": hold_client,
     "cut link": cut_link,
+    "flap client": flap_client,
+    "flap link": flap_link,
     "hold link": hold_link,
     "pause router": pause_router,
     "pause client": pause_client,
