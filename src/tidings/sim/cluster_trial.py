@@ -231,10 +231,11 @@ class ClusterTrial:
     def _build(self) -> None:
         chance, cluster = self.chance, self.cluster
         delay = chance.choice((1, 5, 20)) * MILLISECOND
+        large = "hostile" in self.sizes  # what routers tell each other is then long
         cluster.quality = Quality(
             delay_ns=delay,
-            ns_per_byte=chance.choice((0, 0, 1_000, 20_000)),
-            room=chance.choice((200, 2_000, 65_536)),
+            ns_per_byte=0 if large else chance.choice((0, 0, 1_000, 20_000)),
+            room=65_536 if large else chance.choice((200 * delay // MILLISECOND, 4_000, 65_536)),
             piece=chance.choice((64, 1_000, 65_536)),
         )
         if chance.random() < 0.3:
