@@ -2,7 +2,8 @@
 
 `python -m benchmarks.network [--json] [--events N] [--subscriptions N,N]` measures all cases in one
 run: one router and a chain of three, with 1, 1,000 and 100,000 subscriptions of which ten match a
-wanted event (one, if there is only one), and then what crosses a link, pruned and flooded.
+wanted event (one, if there is only one); events of 1 kB; 100 clients; five routers in a ring, each
+with a publisher and a subscriber two hops on; and then what crosses a link, pruned and flooded.
 
 How: routers, servers, publishers and subscribers are processes of their own, all clients are in
 Python. One event in a hundred is wanted; ten clients, in two processes, hold the subscriptions, ten
@@ -10,8 +11,8 @@ of each text. The clock runs from the first publication until every client has e
 wanted, so the figures are end to end. `per_s` counts all events published, `useful_per_s`
 those that were wanted. NATS delivers every event to every client, and each filters with the table
 of Tidings (or, for one subscription, the predicate). Its three servers are a cluster, in which a
-message takes one hop. Latency is measured apart, at a gentle rate, from before the publication to
-the program that takes it out of its iterator.
+message takes one hop. Latency is measured apart, from before the publication to the program that
+takes it out of its iterator: at a gentle rate, and at half of the rate that was just measured.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 CLIENTS: Final = 10
+TEXT: Final = 64  # characters of a text in each event, which nobody asks about
+RING: Final = 5  # routers of the case with cross traffic
+TICK_S: Final = 0.005  # between bursts at half load
 PROCESSES: Final = 2  # of subscribers
 WANTED: Final = 100  # one event in this many
 WARM_UP: Final = 1_000
@@ -44,22 +49,23 @@ PATIENCE_S: Final = 300.0
 # The workload
 
 
-def topics(subscriptions: int) -> int:
-    """How many texts there are; each is held by ten clients, or by one if there is only one."""
-    return max(1, subscriptions // CLIENTS)
+def topics(subscriptions: int, clients: int = CLIENTS) -> int:
+    """How many texts there are; each is held by all clients."""
+    return max(1, subscriptions // clients)
 
 
-def events(start: int, count: int, subscriptions: int, wanted: int) -> Iterator[dict[str, Any]]:
-    """Events of which one in `wanted` is for somebody."""
-    size = topics(subscriptions)
+def events(
+    start: int, count: int, size: int, wanted: int, text: int = TEXT
+) -> Iterator[dict[str, Any]]:
+    """Events of which one in `wanted` is for somebody; `size` is the number of topics."""
     for n in range(start, start + count):
         topic = f"t{n // wanted % size}" if n % wanted == 0 else f"u{n % 997}"
-        yield {"topic": topic, "price": n % 90 + 10, "site": "Oslo", "n": n, "text": "x" * 64}
+        yield {"topic": topic, "price": n % 90 + 10, "site": "Oslo", "n": n, "text": "x" * text}
 
 
-def predicates(subscriptions: int) -> list[str]:
+def predicates(size: int) -> list[str]:
     """What one client asks for."""
-    return [f"topic = 't{n}' and price > {n % 10}" for n in range(topics(subscriptions))]
+    return [f"topic = 't{n}' and price > {n % 10}" for n in range(size)]
 
 
 def due(count: int, wanted: int) -> int:
@@ -117,7 +123,7 @@ async def subscribe_tidings(options: dict[str, Any], came: Any) -> Any:
         connectors.append(connect(options["url"], window=8_192))
         net = await connectors[-1].__aenter__()
         made = []
-        texts = predicates(options["subscriptions"])
+        texts = options.get("texts") or predicates(options["topics"])
         for start in range(0, len(texts), 1_000):
             some = (net.subscribe(text, wait=False) for text in texts[start : start + 1_000])
             made += await asyncio.gather(*some)
@@ -139,7 +145,7 @@ async def subscribe_nats(options: dict[str, Any], came: Any) -> Any:
 
     from tidings import Table, parse
 
-    texts = predicates(options["subscriptions"])
+    texts = options.get("texts") or predicates(options["topics"])
     clients = []
     decode = msgspec.msgpack.Decoder(dict[str, Any]).decode
     for client in range(options["clients"]):
@@ -190,17 +196,23 @@ async def publisher(options: dict[str, Any]) -> None:
         await net.flush(timeout=int(PATIENCE_S))
 
     say(ready=True)
-    for start, count, wanted, paced in options["phases"]:
-        await loop.run_in_executor(None, sys.stdin.readline)
-        stream = events(start, count, options["subscriptions"], wanted)
+    for count, wanted, paced in options["phases"]:
+        rate = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
+        stream = events(0, count, options["topics"], wanted, options["text"])
         if paced:
-            for event in stream:
-                event["at"] = time.monotonic_ns()
-                await publish_all(iter([event]))
-                await asyncio.sleep(PACE_S)
+            burst, pace = max(1, round(rate * TICK_S)), TICK_S if rate else PACE_S
+            due_at = time.monotonic()
+            while some := list(islice(stream, burst)):
+                for event in some:
+                    event["at"] = time.monotonic_ns()
+                await publish_all(iter(some))
+                due_at += pace
+                await asyncio.sleep(max(0.0, due_at - time.monotonic()))
             say(done=True)
             continue
         prepared = list(stream)
+        for event in prepared:
+            event.update(options.get("also", {}))
         begin = time.monotonic_ns()
         await publish_all(iter(prepared))
         say(begin=begin, end=time.monotonic_ns())
@@ -230,9 +242,10 @@ class Process:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def go(self) -> None:
+    def go(self, rate: float = 0.0) -> None:
+        """Begin the next phase; at a rate, if it is one for latency."""
         assert self.process.stdin is not None
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{rate}\n")
         self.process.stdin.flush()
 
     def end(self) -> None:
@@ -248,8 +261,10 @@ def free_port() -> int:
 
 
 @contextmanager
-def tidings_network(count: int, scheme: str = "content") -> Iterator[tuple[str, str]]:
-    """Routers in a row as processes: the addresses of the first and the last."""
+def tidings_network(
+    count: int, scheme: str = "content", closed: bool = False
+) -> Iterator[list[str]]:
+    """Routers in a row, or in a ring if `closed`, as processes: their addresses."""
     code = "import sys; from tidings.cli.main import main; sys.exit(main())"
     ports = [free_port() for _ in range(count)]
     processes = []
@@ -259,6 +274,8 @@ def tidings_network(count: int, scheme: str = "content") -> Iterator[tuple[str, 
             command += ["--scheme", scheme]
             if index:
                 command += ["--link", f"127.0.0.1:{ports[index - 1]}"]
+            if closed and index == count - 1:
+                command += ["--link", f"127.0.0.1:{ports[0]}"]
             process = subprocess.Popen(
                 [sys.executable, "-c", code, *command], stdout=subprocess.PIPE, text=True
             )
@@ -266,7 +283,7 @@ def tidings_network(count: int, scheme: str = "content") -> Iterator[tuple[str, 
             assert process.stdout is not None
             process.stdout.readline()
         wait_for_routers(ports[0], count)
-        yield f"tidings://127.0.0.1:{ports[0]}", f"tidings://127.0.0.1:{ports[-1]}"
+        yield [f"tidings://127.0.0.1:{port}" for port in ports]
     finally:
         for process in processes:
             process.kill()
@@ -289,8 +306,8 @@ def wait_for_routers(port: int, count: int) -> None:
 
 
 @contextmanager
-def nats_network(count: int) -> Iterator[tuple[str, str]]:
-    """NATS servers, several as a cluster: the addresses of the first and the last."""
+def nats_network(count: int) -> Iterator[list[str]]:
+    """NATS servers, several as a cluster: their addresses."""
     binary = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
     ports = [free_port() for _ in range(count)]
     routes = [free_port() for _ in range(count)]
@@ -311,34 +328,55 @@ def nats_network(count: int) -> Iterator[tuple[str, str]]:
                         break
                 time.sleep(0.05)
         time.sleep(1.0)
-        yield f"nats://127.0.0.1:{ports[0]}", f"nats://127.0.0.1:{ports[-1]}"
+        yield [f"nats://127.0.0.1:{port}" for port in ports]
     finally:
         for process in processes:
             process.kill()
             process.wait()
 
 
-def case(system: str, hops: int, subscriptions: int, count: int, paced: int) -> dict[str, Any]:
-    """One case: warm up, throughput, latency."""
+class Case(NamedTuple):
+    """What is measured with both systems."""
+
+    routers: int
+    subscriptions: int
+    clients: int = CLIENTS
+    text: int = TEXT
+
+    def __str__(self) -> str:
+        parts = [f"{self.routers} router{'s' * (self.routers > 1)}"]
+        parts.append(f"{self.subscriptions:,} subscription{'s' * (self.subscriptions > 1)}")
+        if self.clients > CLIENTS:
+            parts.append(f"{self.clients} clients")
+        if self.text > TEXT:
+            parts.append(f"events of {self.text} B")
+        return ", ".join(parts)
+
+
+def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
+    """One case: warm up, throughput, latency at a gentle rate, latency at half load."""
+    hops = case.routers
     network = tidings_network(hops) if system == "tidings" else nats_network(hops)
-    clients = CLIENTS if subscriptions > 1 else 1
+    clients = case.clients if case.subscriptions > 1 else 1
     processes = min(PROCESSES, clients)
-    phases = [(0, WARM_UP, WANTED, False), (0, count, WANTED, False), (0, paced, 5, True)]
+    size = topics(case.subscriptions, clients)
+    phases = [(WARM_UP, WANTED, False), (count, WANTED, False), (paced, 5, True)]
+    phases.append((count // 2, WANTED, True))
     goals, whole = [], 0
-    for _, number, wanted, _ in phases:
+    for number, wanted, _ in phases:
         whole += due(number, wanted)
         goals.append(whole)
     with ExitStack() as stack:
-        first, last = stack.enter_context(network)
-        shared = {"system": system, "subscriptions": subscriptions}
-        share = {**shared, "clients": clients // processes, "goals": goals, "url": last}
+        urls = stack.enter_context(network)
+        shared = {"system": system, "topics": size, "text": case.text}
+        share = {**shared, "clients": clients // processes, "goals": goals, "url": urls[-1]}
         listening = [Process("subscriber", share) for _ in range(processes)]
         for one in listening:
             stack.callback(one.end)
         setup = max(one.line()["seconds"] for one in listening)
         if system == "tidings":
-            wait_for_routers(int(first.rpartition(":")[2]), hops)
-        source = Process("publisher", {**shared, "url": first, "phases": phases})
+            wait_for_routers(int(urls[0].rpartition(":")[2]), hops)
+        source = Process("publisher", {**shared, "url": urls[0], "phases": phases})
         stack.callback(source.end)
         source.line()
         source.go()
@@ -348,22 +386,60 @@ def case(system: str, hops: int, subscriptions: int, count: int, paced: int) -> 
         source.go()
         sent = source.line()
         finished = max(one.line()["at"] for one in listening)
-        source.go()
-        source.line()
-        latencies = sorted(n for one in listening for n in one.line()["latencies"])
-    seconds = (max(finished, sent["end"]) - sent["begin"]) / 1e9
+        seconds = (max(finished, sent["end"]) - sent["begin"]) / 1e9
+        latencies = []
+        for rate in (0.0, count / seconds / 2):
+            source.go(rate)
+            source.line()
+            latencies.append(sorted(n for one in listening for n in one.line()["latencies"]))
+    gentle, loaded = latencies
     return {
-        "case": f"{system}, {hops} router{'s' * (hops > 1)}, {subscriptions:,} subscriptions",
+        "case": f"{system}, {case}",
         "system": system,
         "routers": hops,
-        "subscriptions": subscriptions,
+        "subscriptions": case.subscriptions,
+        "clients": clients,
         "events": count,
         "per_s": round(count / seconds),
         "taken_per_s": round(count / ((sent["end"] - sent["begin"]) / 1e9)),
         "useful_per_s": round(due(count, WANTED) / seconds, 1),
-        "p50_ms": round(statistics.median(latencies) / 1e6, 2),
-        "p99_ms": round(latencies[int(len(latencies) * 0.99)] / 1e6, 2),
+        "p50_ms": round(statistics.median(gentle) / 1e6, 2),
+        "p99_ms": round(gentle[int(len(gentle) * 0.99)] / 1e6, 2),
+        "half_load_p50_ms": round(statistics.median(loaded) / 1e6, 2),
+        "half_load_p99_ms": round(loaded[int(len(loaded) * 0.99)] / 1e6, 2),
         "subscribing_s": setup,
+    }
+
+
+def cross_traffic(count: int) -> dict[str, Any]:
+    """A ring: every router has a publisher, and a subscriber two hops further on."""
+    with ExitStack() as stack:
+        urls = stack.enter_context(tidings_network(RING, closed=True))
+        listening, sources = [], []
+        shared: dict[str, Any] = {"system": "tidings", "topics": 1, "text": TEXT, "clients": 1}
+        for index, url in enumerate(urls):
+            goals = [WARM_UP, WARM_UP + count]
+            wants = {"url": url, "goals": goals, "texts": [f"to = {index}"]}
+            listening.append(Process("subscriber", {**shared, **wants}))
+            phases = [(WARM_UP, WANTED, False), (count, WANTED, False)]
+            sends = {"url": url, "phases": phases, "also": {"to": (index + 2) % RING}}
+            sources.append(Process("publisher", {**shared, **sends}))
+        for one in [*listening, *sources]:
+            stack.callback(one.end)
+            one.line()
+        wait_for_routers(int(urls[0].rpartition(":")[2]), RING)
+        for _ in range(2):
+            for one in sources:
+                one.go()
+            sent = [one.line() for one in sources]
+            finished = max(one.line()["at"] for one in listening)
+    seconds = (finished - min(one["begin"] for one in sent)) / 1e9
+    return {
+        "case": f"tidings, ring of {RING} routers, everyone publishes two hops on",
+        "system": "tidings",
+        "routers": RING,
+        "events": RING * count,
+        "per_s": round(RING * count / seconds),
     }
 
 
@@ -399,6 +475,7 @@ def main() -> None:
     parser.add_argument("--paced", type=int, default=1_000, help="events to measure latency by")
     parser.add_argument("--subscriptions", default="1,1000,100000", help="with commas between")
     parser.add_argument("--routers", default="1,3", help="with commas between")
+    parser.add_argument("--plain", action="store_true", help="only chains of routers")
     parser.add_argument("--role", help=argparse.SUPPRESS)
     parser.add_argument("--options", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -422,13 +499,18 @@ def main() -> None:
             facts = "  ".join(f"{k} {v:,}" for k, v in row.items() if isinstance(v, int | float))
             print(f"{row['case']}: {facts}", flush=True)
 
-    for hops in map(int, given.routers.split(",")):
-        for subscriptions in map(int, given.subscriptions.split(",")):
-            ours = case("tidings", hops, subscriptions, given.events, given.paced)
-            theirs = case("nats", hops, subscriptions, given.events, given.paced)
-            ours["times_nats"] = round(ours["useful_per_s"] / theirs["useful_per_s"], 2)
-            show(ours)
-            show(theirs)
+    sizes = [int(one) for one in given.subscriptions.split(",")]
+    cases = [Case(int(hops), size) for hops in given.routers.split(",") for size in sizes]
+    if not given.plain:
+        cases += [Case(1, 1_000, text=1_000), Case(1, 1_000, clients=100)]
+    for case in cases:
+        ours = measure("tidings", case, given.events, given.paced)
+        theirs = measure("nats", case, given.events, given.paced)
+        ours["times_nats"] = round(ours["useful_per_s"] / theirs["useful_per_s"], 2)
+        show(ours)
+        show(theirs)
+    if not given.plain:
+        show(cross_traffic(given.events // 2))
     pruned, flooded = crossing("content"), crossing("flooding")
     pruned["times_fewer"] = round(flooded["bytes_crossed"] / pruned["bytes_crossed"], 1)
     show(pruned)

@@ -90,6 +90,7 @@ def steady(nodes: int, seed: int, events: int) -> dict[str, Any]:
     network, oracle, ledger, chance = build(nodes, seed, Timing())
     network.run(5 * SECOND)
     truth = Truth(network)
+    oracle.found_right(network, truth)
     before = ledger.packets
     begin = time.process_time()
     for number in range(events):

@@ -97,6 +97,7 @@ def test_json_has_its_fields(folder: Path, capsys: pytest.CaptureFixture[str]) -
             "bad": 8,
             "constraints": 4,
             "past_bound": 0,
+            "not_reduced": 0,
         }
     }
 
@@ -114,18 +115,28 @@ def test_bound_of_errors_is_on_what_is_shown(
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-def test_normal_form_past_its_bound_is_a_note(
+def test_what_is_past_a_budget_is_a_note_that_names_the_part(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    large = " and ".join(f"(a{number} = 1 or b{number} = 1)" for number in range(20))
-    (folder / "large.txt").write_text(f"s {large}\nt x = 1\n")
+    factors = " and ".join(f"(a{number} = 1 or b{number} = 1)" for number in range(20))
+    ranges = " or ".join(f"a > {number} and b < {number}" for number in range(500))
+    (folder / "large.txt").write_text(f"s x = 1 or y = 2 and {factors}\nt x = 1\nu {ranges}\n")
     assert main(["check", "large.txt"]) == 0
-    note, counts = capsys.readouterr().out.splitlines()
-    assert note == (
-        "large.txt:1: note: good, but slower to match: its normal form has more than 4,096 filters"
+    combinations, alternatives, counts = capsys.readouterr().out.splitlines()
+    assert combinations == (
+        "large.txt:1: note: good, and matched exactly, but slower, and perhaps routed by a "
+        "coarser predicate: this part has too many combinations (more than 4,096 filters, or too "
+        "many steps to find them): y = 2 and (a0 = 1 or b0 = 1) and (a1 = 1 or b1 = 1) and (a2 = 1 or "
+        "b2 = 1) and …"
+    )
+    assert alternatives == (
+        "large.txt:3: note: good, and matched exactly: its 500 alternatives are too many to "
+        "compare, so those that others cover stay, and covers may say no: a > 0 and b < 0 or a > 1 "
+        "and b < 1 or a > 2 and b < 2 or a > 3 and b < 3 or a >…"
     )
     assert counts == (
-        "1 file, 2 subscriptions: 2 good, 0 bad; 1 has too large a normal form (see the notes)"
+        "1 file, 3 subscriptions: 3 good, 0 bad; 1 has too large a normal form (see the notes)"
+        "; 1 has too many alternatives (see the notes)"
     )
 
 

@@ -226,7 +226,7 @@ def test_nesting_by_combination_is_bounded_too() -> None:
         for i in range(2_000):
             predicate = ~(predicate & parse(f"c = {i} or d = 1"))
 
-    with pytest.raises(PredicateError, match="levels of nesting"):
+    with pytest.raises(PredicateError, match="at most 64 levels of parentheses"):
         nest(hard)
 
 

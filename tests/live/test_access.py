@@ -8,15 +8,17 @@ import subprocess
 import urllib.request
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
-from tests.live.test_router import at, chain, run, take
+from tests.live.test_router import at, chain, run, take, until
 from tidings.language.predicate import parse
 from tidings.live.access import ANYONE, ConfigurationError, Principal, read_principals
 from tidings.live.connect import connect
 from tidings.live.errors import DisconnectedError, RefusedError
 from tidings.live.gateway import Gateway
+from tidings.live.inbox import Tiding
 from tidings.live.limits import Limits
 from tidings.live.router import Router
 from tidings.live.settings import Dial, Settings, read_network, read_settings
@@ -132,7 +134,7 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
                     subscription = await ben.subscribe("x = 1")
                     await ada.publish({"x": 1}, "routed")
                     assert await take(subscription, 1) == [{"x": 1}]
-            with pytest.raises(OSError, match="certificate"):  # no trusted authority has signed it
+            with pytest.raises(DisconnectedError, match="certificate"):  # nobody trusted signed it
                 async with connect(f"tidings+tls://localhost:{a.port}"):
                     pass
 
@@ -217,5 +219,100 @@ def test_pages_show_health_status_and_metrics() -> None:
             with pytest.raises(urllib.error.HTTPError):
                 await asyncio.to_thread(get, "secret")
             await gateway.stop()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("event", "is_allowed"),
+    [
+        ({"class": "news"}, True),
+        ({"class": ["news"]}, True),
+        ({"class": ["news", "news"]}, True),
+        ({"class": ["news", "alert"]}, False),
+        ({"class": "news", "tags": ["a", "b"]}, True),
+        ({"class": "news", "secret": ["no", "yes"]}, False),
+        ({"class": "news", "who": [{"secret": "no"}, {"secret": "yes"}]}, True),
+        ({"class": ["news"] * 40, "tags": list(range(40))}, False),  # too many to try
+    ],
+)
+def test_lists_do_not_widen_what_a_token_may_publish(
+    event: dict[str, Any], is_allowed: bool
+) -> None:
+    reporter = Principal("reporter", publish=parse("class = 'news' and not secret = 'yes'"))
+    assert reporter.may_publish(event) is is_allowed
+
+
+def test_only_who_got_an_event_may_reply_to_its_publisher() -> None:
+    async def scenario() -> None:
+        async with chain(2) as (a, b), at(a) as ada, at(b) as ben, at(b) as eve:
+            some = await ben.subscribe("x = 1")
+            number = await ada.publish({"x": 1})
+            (event,) = await take(some, 1)
+            guessed = Tiding({}, event.source, event.life, event.number, 12345)
+            with pytest.raises(RefusedError, match="was not delivered to this client"):
+                await eve.feedback(guessed, {"no": 1})
+            await ben.feedback(event, {"yes": 1})
+            assert await asyncio.wait_for(ada.replies.get(), 10) == (number, {"yes": 1})
+
+    run(scenario())
+
+
+def test_a_wrong_token_hears_so_late_and_is_counted() -> None:
+    async def scenario() -> None:
+        limits = Limits(denial=200 * MILLISECOND)
+        async with Router(Settings("a", principals=PRINCIPALS), limits=limits) as a:
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            guesses = (connect(f"tidings://127.0.0.1:{a.port}", token="x" * 16) for _ in range(5))
+            found = await asyncio.gather(
+                *(one.__aenter__() for one in guesses), return_exceptions=True
+            )
+            assert {type(one) for one in found} == {DisconnectedError}
+            assert loop.time() - began >= 0.2
+            assert a.status()["counts"]["denied"] == 5
+
+    run(scenario())
+
+
+def test_new_settings_narrow_and_revoke_tokens_without_losing_a_session() -> None:
+    one, other = "1" * 16, "2" * 16
+
+    def settings(*rows: dict[str, Any]) -> Settings:
+        return Settings("a", principals=tuple(read_principals(list(rows), "test")))
+
+    async def scenario() -> None:
+        before = settings(
+            {"name": "one", "token": one, "status": True}, {"name": "other", "token": other}
+        )
+        async with Router(before) as a, at(a, token=one) as ada, at(a, token=other) as ben:
+            mine, theirs = await ada.subscribe("x > 0"), await ben.subscribe("x > 0")
+            await ada.publish({"x": 1, "public": False})
+            assert len(await take(mine, 1)) == len(await take(theirs, 1)) == 1
+            a.reconfigure(settings({"name": "one", "token": one, "receive": "public = true"}))
+            with pytest.raises(DisconnectedError, match="denied"):
+                await take(theirs, 1)
+            await ada.publish({"x": 2, "public": False})
+            await ada.publish({"x": 3, "public": True})
+            assert [event["x"] for event in await take(mine, 1)] == [3]
+            with pytest.raises(RefusedError, match="may not ask"):
+                await ada.ask("status")
+            assert ada.reconnections == 0
+            a.reconfigure(settings({"name": "one", "token": one}))
+            await ada.publish({"x": 4, "public": False})
+            assert [event["x"] for event in await take(mine, 1)] == [4]
+
+    run(scenario())
+
+
+def test_new_settings_add_and_remove_links() -> None:
+    async def scenario() -> None:
+        async with Router(Settings("a")) as a, Router(Settings("b")) as b:
+            link = (Dial("127.0.0.1", a.port),)
+            assert b.reconfigure(Settings("b", links=link)) == []
+            await until(lambda: a.status()["reaches"] == ["b"])
+            assert b.core.troubles() == []
+            assert b.reconfigure(Settings("b", scheme="flooding")) == ["scheme"]
+            await until(lambda: not a.core.links and not b.status()["reaches"])
 
     run(scenario())

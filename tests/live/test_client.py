@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+import tidings
 from tests.live.networks import free_ports
-from tests.live.test_router import PATIENCE_S, at, chain, run, take, until
+from tests.live.test_router import PATIENCE_S, at, chain, cut, run, take, until
 from tidings.live.client import Client
 from tidings.live.client_core import Address
 from tidings.live.connect import connect
-from tidings.live.errors import RefusedError
+from tidings.live.errors import RefusedError, TimedOutError
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.router import Router
 from tidings.live.settings import Settings
@@ -184,5 +185,148 @@ def test_a_router_bounds_the_queries_of_its_clients() -> None:
         async with Router(Settings("a"), limits=Limits(queries=0)) as a, at(a) as net:
             with pytest.raises(RefusedError, match="too many open queries"):
                 await net.ask("status")
+
+    run(scenario())
+
+
+def test_verbs_that_wait_have_timeouts() -> None:
+    async def scenario() -> None:
+        limits = Limits(queued=1)
+        async with (
+            Router(Settings("a"), limits=limits) as a,
+            at(a, window=1) as slow,
+            at(a) as net,
+        ):
+            some = await slow.subscribe("x > 0")
+            with pytest.raises(TimedOutError, match=r"no answer in 0\.05 s"):
+                await net.publish_all(({"x": 1} for _ in range(50)), timeout_s=0.05)
+            with pytest.raises(TimedOutError):
+                await net.publish({"x": 1}, "delivered", timeout_s=0.05)
+            with pytest.raises(TimedOutError):
+                await net.flush(timeout_s=0.05)
+            assert len(await take(some, 51)) == 51  # they are published all the same
+            await net.flush(timeout_s=PATIENCE_S)
+
+    run(scenario())
+
+
+def test_without_a_router_connecting_times_out_and_says_where() -> None:
+    async def scenario() -> None:
+        (port,) = free_ports(1)
+        with pytest.raises(TimedOutError, match=f"cannot connect to 127.0.0.1:{port}: "):
+            async with connect(f"tidings://127.0.0.1:{port}", timeout_s=0.2):
+                pass
+
+    run(scenario())
+
+
+def test_a_client_waits_for_a_router_that_starts_later() -> None:
+    async def scenario() -> None:
+        (port,) = free_ports(1)
+        net = Client((Address("127.0.0.1", port),), timeout_s=PATIENCE_S)
+        starting = asyncio.ensure_future(net.start())
+        await asyncio.sleep(0.1)
+        async with Router(Settings("a", port=port)):
+            await starting
+            await net.publish({"x": 1})
+            await net.close()
+
+    run(scenario())
+
+
+def test_a_client_goes_on_at_the_next_address_and_tells_so() -> None:
+    async def scenario() -> None:
+        changes: list[str] = []
+        async with Router(Settings("b")) as b:
+            a = Router(Settings("a"))
+            await a.start()
+            urls = [f"tidings://127.0.0.1:{router.port}" for router in (a, b)]
+            async with connect(urls, on_change=lambda one: changes.append(one.kind)) as net:
+                some = await net.subscribe("x = 1")
+                assert net.node == "a"
+                await a.stop()
+                await until(lambda: net.node == "b")
+                await some.established(PATIENCE_S)
+                await net.publish({"x": 1})
+                assert await take(some, 1) == [{"x": 1}]
+                assert some.interruptions == net.interruptions == 1
+                cut(net)
+                await until(lambda: net.reconnections == 2)
+            await asyncio.sleep(0)
+        assert changes == [
+            "connected",
+            "disconnected",
+            "interrupted",
+            "disconnected",
+            "reconnected",
+        ]
+
+    run(scenario())
+
+
+def test_a_block_unsubscribes_at_its_end() -> None:
+    async def scenario() -> None:
+        async with chain(1) as (a,), at(a) as net:
+            async with await net.subscribe("x > 0") as some:
+                await net.publish({"x": 1})
+                assert await anext(some) == {"x": 1}
+            await until(lambda: a.status()["subscriptions"] == 0)
+            assert [event async for event in some] == []
+
+    run(scenario())
+
+
+def test_blocking_clients_have_the_same_verbs() -> None:
+    async def scenario() -> None:
+        async with chain(1) as (a,):
+            await asyncio.to_thread(blocking, a.port)
+
+    def blocking(port: int) -> None:
+        with connect(f"tidings://127.0.0.1:{port}") as net:
+            with net.subscribe("x > 0") as some:
+                number = net.publish({"x": 1}, timeout_s=PATIENCE_S)
+                event = some.get(PATIENCE_S)
+                assert event == {"x": 1}
+                net.feedback(event, {"ok": True})
+                assert net.reply(PATIENCE_S) == (number, {"ok": True})
+                net.flush()
+                assert (net.node, net.dropped, net.reconnections, net.interruptions) == (
+                    "a",
+                    0,
+                    0,
+                    0,
+                )
+                assert some.interruptions == 0
+            assert some.get(PATIENCE_S) is None
+
+    run(scenario())
+
+
+def test_the_errors_of_the_network_are_one_family() -> None:
+    for error in (
+        tidings.RefusedError,
+        tidings.UnknownOutcomeError,
+        tidings.TimedOutError,
+        tidings.DisconnectedError,
+    ):
+        assert issubclass(error, tidings.NetworkError)
+    assert issubclass(tidings.TimedOutError, TimeoutError)
+
+
+@pytest.mark.parametrize("policy", ["block", "drop", "disconnect"])
+def test_a_client_that_takes_what_it_publishes_is_not_slow(policy: str) -> None:
+    async def scenario() -> None:
+        limits = Limits(queued=40, queued_bytes=2_000, credit=8)
+        async with (
+            Router(Settings("a"), limits=limits) as a,
+            at(a, policy="block", window=4) as net,
+            at(a, policy=policy) as other,
+        ):
+            mine = await net.subscribe("x >= 0")
+            theirs = await other.subscribe("x = 299")
+            taking = asyncio.ensure_future(take(mine, 300))
+            await net.publish_all({"x": n} for n in range(300))
+            assert [event["x"] for event in await taking] == list(range(300))
+            assert await take(theirs, 1) == [{"x": 299}]
 
     run(scenario())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tidings.language.predicate import parse
 from tidings.live import edge as module
-from tidings.live.edge import Edge, Growing, coarse
+from tidings.live.edge import LONGEST, MAX_CHARACTERS, Edge, Growing, coarse
 
 TEXTS = [
     *("topic = 'ab'", "topic = 'ac' and x > 1", "topic = 'b' and x = 0", "topic = 'abc' or x = 2"),
@@ -82,3 +82,18 @@ def test_a_coarse_predicate_covers_what_it_stands_for(text: str, exactly: bool) 
     wide = parse(coarse(parse(text), exactly))
     assert wide.covers(parse(text))
     assert all(wide.matches(event) for event in EVENTS if parse(text).matches(event))
+
+
+def test_announcements_are_bounded_by_size_one_by_one_and_together() -> None:
+    told: dict[str, str | None] = {}
+    edge = Edge(lambda id, text: told.__setitem__(id, text), Growing())
+    for number in range(60):
+        constants = ", ".join(f"'{number:04d}{n:04d}'" for n in range(900))
+        edge.put(number, parse(f"dev in ({constants}) and k{number} > 0"))
+    texts = [text for text in told.values() if text is not None]
+    assert max(map(len, texts)) <= LONGEST.characters
+    assert sum(map(len, texts)) <= 3 * MAX_CHARACTERS
+    for number in (0, 42, 59):
+        event = {"dev": f"{number:04d}0500", f"k{number}": 1}
+        assert edge.match(event) == [number]
+        assert any(parse(text).matches(event) for text in texts)

@@ -154,6 +154,48 @@ def test_a_ring_stops_if_sources_wait_for_each_other(seed: int) -> None:
     assert stopped, "the rings of these tests cannot deadlock, so they show nothing"
 
 
+class Mesh(Ring):
+    """A ring in which every event takes every link, as under flooding."""
+
+    skips = True
+
+    def __init__(self, size: int, chance: Random) -> None:
+        self.newest: dict[tuple[int, str], int] = {}
+        super().__init__(size, chance)
+
+    def forward(self, node: int, publication: Publication) -> Gate | None:
+        source, number = publication.source, publication.number
+        if number <= self.newest.get((node, source), 0):
+            return None
+        assert number == self.newest.get((node, source), 0) + 1, "out of order"
+        self.newest[node, source] = number
+        self.got[node].append((source, number))
+        found = None
+        for other in ((node + 1) % self.size, (node - 1) % self.size):
+            end = self.ends[node, other]
+            end.send(publication, None, None)
+            found = end.flow.gate(lane_of(publication)) or found
+        if self.skips:
+            for other in ((node + 1) % self.size, (node - 1) % self.size):
+                self.ends[node, other].skip(lane_of(publication), LIFE, number)
+        return found
+
+
+def flooded(mesh: Mesh) -> bool:
+    """Whether everyone gets everything."""
+    for node in range(mesh.size):
+        mesh.publish(node)
+    while mesh.step():
+        pass
+    return all(len(got) == mesh.size * EVENTS for got in mesh.got)
+
+
+@pytest.mark.parametrize("size", [3, 5, 8])
+def test_flooding_a_ring_reaches_everyone_in_order(size: int, seed: int) -> None:
+    for turn in range(examples(20)):
+        assert flooded(Mesh(size, Random(f"{seed} {turn}"))), f"seed {seed}, turn {turn}"
+
+
 sources = st.sampled_from(["a", "b", "c"])
 
 

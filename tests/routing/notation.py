@@ -21,6 +21,8 @@ from tidings.routing.packets import (
     Request,
     Retraction,
     Summary,
+    Switch,
+    Switched,
 )
 from tidings.routing.planes.interests import NOTHING
 from tidings.routing.protocol import MILLISECOND, SECOND
@@ -129,7 +131,12 @@ def packet_text(packet: Packet) -> str:
         case Advertisement(issuer, _, number, _, predicate) | Reply(issuer, number, predicate):
             said = "nothing" if predicate == NOTHING else predicate
             return f"{kind} {issuer}#{number}: {said}"
-        case Receipt(issuer, number) | Request(issuer, _, number, _):
+        case (
+            Receipt(issuer, number)
+            | Request(issuer, _, number, _)
+            | Switch(issuer, _, number, _)
+            | Switched(issuer, number)
+        ):
             return f"{kind} {issuer}#{number}"
         case Publication(source, _, number, event):
             return f"{kind} {source}#{number} {event_text(event)}"

@@ -6,7 +6,7 @@ and returns the file with the transcripts that came of them; the test compares t
 simulator's, chance plays no part, and a link delays by its cost in milliseconds.
 
     network PROTOCOL [OPTION...] [line a b c | ring a b c | links a-b b-c:2]
-                               make a network, start it, and let it come to rest (three seconds);
+                               make a network, start it, and let it come to rest (13 seconds);
                                or draw it below, indented: a --- b, a -2- b, and | / \\ downwards
         broken="NAME"          with one of the planted bugs of tidings.sim.plants
         pull=10s ...           another timing; see tidings.routing.protocol.Timing
@@ -86,7 +86,7 @@ from tidings.sim.plants import PLANTS
 RULE: Final = "----"
 NOTHING_HAPPENED: Final = "nothing"
 QUIET_NS: Final = 300 * MILLISECOND
-START_NS: Final = 3 * SECOND
+START_NS: Final = 13 * SECOND  # with the second pull, nodes know that all have switched
 LONGEST_NS: Final = 60 * SECOND  # that a network may take to settle
 
 

@@ -126,6 +126,7 @@ class Place:
         self.a, self.b = self.network.add_node("a"), self.network.add_node("b")
         self.network.add_link("a", "b", 1, MILLISECOND)
         self.a.running = self.b.running = True
+        self.oracle.found_right(self.network, Truth(self.network))
         self.oracle.subscribe("s", "b", Want(((Condition("kind", "=", 1),),)))
 
     def publish(self, number: int = 1, kind: int = 1, stable: bool = True) -> Publication:

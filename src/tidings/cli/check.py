@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tidings.language.files.subscriptions import BadSubscription, Subscription
 
 PATIENCE_SECONDS = 1.0  # until progress is shown
+MANY = 256  # constraints, from which on alternatives may be too many to compare
+SHOWN = 80  # characters of a part of a predicate
 STEP = 1_000  # subscriptions from one look at the clock to the next
 
 
@@ -130,6 +132,7 @@ class _Counts:
     bad: int = 0
     constraints: int = 0
     past_bound: int = 0  # good subscriptions whose normal form would pass the bound
+    not_reduced: int = 0  # good subscriptions with too many alternatives to compare
 
 
 class _Report:
@@ -145,6 +148,7 @@ class _Report:
         """Count the subscriptions of a file, and show the bad ones."""
         from tidings.language.errors import NormalFormError
         from tidings.language.files.subscriptions import BadSubscription
+        from tidings.language.normal_form import is_reduced
 
         counts = self.counts
         for one in subscriptions:
@@ -158,12 +162,22 @@ class _Report:
                 continue
             counts.good += 1
             try:
-                counts.constraints += one.predicate.constraints
-            except NormalFormError as error:
+                constraints = one.predicate.constraints
+            except NormalFormError:
                 counts.past_bound += 1
-                if counts.past_bound <= self.max_errors and not self.as_json:
-                    self.progress.hide()
-                    write(_past_bound(file, one, error.max_filters))
+                self.note(_past_bound(file, one))
+                continue
+            counts.constraints += constraints
+            if constraints >= MANY and not is_reduced(one.predicate.expression):
+                counts.not_reduced += 1
+                self.note(_not_reduced(file, one))
+
+    def note(self, text: str) -> None:
+        """Write a note on a good subscription, while there are few."""
+        counts = self.counts
+        if counts.past_bound + counts.not_reduced <= self.max_errors and not self.as_json:
+            self.progress.hide()
+            write(text)
 
     def show(self, bad: BadSubscription) -> None:
         self.progress.hide()
@@ -184,14 +198,17 @@ class _Report:
         if counts.bad > self.max_errors:
             more = counts.bad - self.max_errors
             write(f"… {count(more, 'more bad subscription')} (--max-errors shows more)")
-        if counts.past_bound > self.max_errors:
-            more = counts.past_bound - self.max_errors
+        more = counts.past_bound + counts.not_reduced - self.max_errors
+        if more > 0:
             write(f"… {count(more, 'more note')} (--max-errors shows more)")
         bad = f"{counts.bad:,} bad"
         large = ""
         if counts.past_bound:
             verb = "has" if counts.past_bound == 1 else "have"
             large = f"; {counts.past_bound:,} {verb} too large a normal form (see the notes)"
+        if counts.not_reduced:
+            verb = "has" if counts.not_reduced == 1 else "have"
+            large += f"; {counts.not_reduced:,} {verb} too many alternatives (see the notes)"
         write(
             f"{count(counts.files, 'file')}, {count(counts.subscriptions, 'subscription')}: "
             f"{counts.good:,} good, {colour(bad, 'red') if counts.bad else bad}{large}"
@@ -216,14 +233,41 @@ def _bad_lines(bad: BadSubscription) -> Iterator[str]:
         yield from map(printable, shown if bad.column is not None else shown[:1])
 
 
-def _past_bound(file: str, one: Subscription, max_filters: int) -> str:
+def _past_bound(file: str, one: Subscription) -> str:
+    """The note on a subscription without a normal form: what that means, and which part it is."""
+    from tidings.language.normal_form import too_large
+    from tidings.language.text import write as write_expression
+
+    predicate = one.predicate
+    part = too_large(predicate.expression, predicate.max_filters) or predicate.expression
+    return _note(
+        file,
+        one,
+        f"good, and matched exactly, but slower, and perhaps routed by a coarser predicate: this "
+        f"part has too many combinations (more than {predicate.max_filters:,} filters, or too many "
+        f"steps to find them): {_cut(write_expression(part))}",
+    )
+
+
+def _not_reduced(file: str, one: Subscription) -> str:
+    """The note on a subscription whose alternatives are too many to compare."""
+    return _note(
+        file,
+        one,
+        f"good, and matched exactly: its {len(one.predicate.filters):,} alternatives are too many "
+        f"to compare, so those that others cover stay, and covers may say no: "
+        f"{_cut(str(one.predicate))}",
+    )
+
+
+def _note(file: str, one: Subscription, text: str) -> str:
     from tidings.language.explanation import printable
 
-    note = colour("note", "yellow")
-    return (
-        f"{printable(file)}:{one.line}: {note}: good, but slower to match: its normal form has "
-        f"more than {max_filters:,} filters"
-    )
+    return f"{printable(file)}:{one.line}: {colour('note', 'yellow')}: {printable(text)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 class _Progress:

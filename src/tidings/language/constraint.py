@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from tidings.language import wildcard
 from tidings.language.dialects import DIALECTS
-from tidings.language.event import SCALARS, Event, Scalar, lookup
+from tidings.language.event import SCALARS, Event, Scalar, check_text, lookup
 from tidings.language.folding import caseless, fold
 
 INT_MIN: Final = -(2**63)
@@ -143,8 +143,10 @@ def check(constraint: Constraint) -> Check:
     plain = "." not in name  # then only the event's own key can hold the attribute
 
     def holds(event: Mapping[str, Any]) -> bool:
-        value = event.get(name)
+        value: Any = event.get(name)
         kind = type(value)
+        if kind is str and not value.isascii():
+            check_text(value, name)
         if kind in accepts:
             if test(value):
                 return wanted
@@ -262,6 +264,10 @@ def _simplify_between(constraint: Constraint) -> Constraint | None:
     low, high = constraint.operand
     if low == high:
         return constraint._replace(operator="=", operand=low)
+    if constraint.type == "real" and low < high:
+        first, last = next_double(low, above=True), next_double(high, above=False)
+        if first == last:  # one double, between two integers that are none
+            return constraint._replace(operator="=", operand=first)
     return constraint if low < high else None
 
 
@@ -292,9 +298,9 @@ def _simplify_int(constraint: Constraint) -> Constraint | None:
         return constraint
     if operator == "in":
         assert isinstance(operand, tuple)
-        whole = tuple(int(c) for c in operand if c == math.floor(c))  # type: ignore[arg-type]
-        simpler = _simplify_in(constraint._replace(operand=whole)) if whole else None
-    elif operator == "between":
+        whole = tuple(_whole(c) for c in operand if c == math.floor(c))  # type: ignore[arg-type]
+        return _simplify_in(constraint._replace(operand=whole)) if whole else None
+    if operator == "between":
         assert isinstance(operand, tuple)
         low, high = operand
         bounds = (math.ceil(low), math.floor(high))  # type: ignore[arg-type]
@@ -313,6 +319,11 @@ def _simplify_int(constraint: Constraint) -> Constraint | None:
             first = whole_operand + 1 if operator == ">" else math.ceil(operand)
             simpler = constraint._replace(operator=">=", operand=first)
     return constraint if simpler is not None and not _fits(simpler.operand) else simpler
+
+
+def _whole(number: Any) -> int | float:
+    """A whole number as an integer, if it fits 64 bits."""
+    return int(number) if INT_MIN <= number <= INT_MAX else float(number)
 
 
 def _some_real(constraint: Constraint) -> bool:

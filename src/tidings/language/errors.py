@@ -56,9 +56,10 @@ class NormalFormError(ValueError):
     def __init__(self, max_filters: int) -> None:
         self.max_filters = max_filters
         super().__init__(
-            f"the normal form would pass the bound of {max_filters} filters; the predicate still "
-            f"matches, but covers, intersects, reduce and filters need the normal form (raise the "
-            f"bound with parse(text, max_filters=…), or split the predicate)"
+            f"the normal form would pass the bound of {max_filters} filters, or of the steps to "
+            f"find them; the predicate still matches, but covers, intersects, reduce and filters "
+            f"need the normal form (raise both bounds with parse(text, max_filters=…), or split "
+            f"the predicate)"
         )
 
     def __reduce__(self) -> tuple[type[NormalFormError], tuple[int]]:

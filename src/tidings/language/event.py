@@ -116,16 +116,26 @@ def _follow(
     event: Mapping[str, Any], rest: str, name: str, found: list[Scalar], depth: int
 ) -> None:
     """Collect the values under `rest`, a suffix of the attribute's full name."""
-    dot = rest.find(".")
-    while dot >= 0:
-        for record in _records(event.get(rest[:dot]), name, depth + 1):
-            _follow(record, rest[dot + 1 :], name, found, depth + 1)
-        dot = rest.find(".", dot + 1)
+    for key in _keys(event, rest):
+        for record in _records(event.get(key), name, depth + 1):
+            _follow(record, rest[len(key) + 1 :], name, found, depth + 1)
     found.extend(
         scalar(value, name)
         for value in _elements(event.get(rest), name, depth)
         if not isinstance(value, Mapping)
     )
+
+
+def _keys(event: Mapping[str, Any], rest: str) -> list[str]:
+    """The keys that a dotted name may begin with: by its dots, or by the keys if they are fewer."""
+    dots = rest.count(".")
+    if dots < 2:
+        return [rest[: rest.index(".")]] if dots else []
+    if dots <= len(event):
+        parts = rest.split(".")
+        return [".".join(parts[:count]) for count in range(1, dots + 1)]
+    keys = (key for key in event if type(key) is str)
+    return sorted((key for key in keys if rest.startswith(key + ".")), key=len)
 
 
 def _records(value: Any, name: str, depth: int) -> Iterator[Mapping[str, Any]]:
@@ -156,6 +166,10 @@ def _flatten(
         if type(key) is not str:
             raise EventError(f"expected names to be text, found {type(key).__name__} {key!r:.60}")
         name = prefix + key
+        if not key.isascii():
+            _check_characters(key, f"the name {name!r}")
+        if type(value) is str and not value.isascii():
+            check_text(value, name)
         if type(value) in SCALARS:
             found.setdefault(name, []).append(value)
             continue
@@ -178,6 +192,8 @@ def _as_event_error(what: str, error: Exception) -> Exception:
 
 def scalar(value: Any, name: str) -> Scalar:
     """A value as one of the four scalar types; raises an error that names the attribute."""
+    if isinstance(value, str) and not value.isascii():
+        check_text(value, name)
     if type(value) in SCALARS:
         return value  # type: ignore[no-any-return]
     if isinstance(value, float):
@@ -196,3 +212,18 @@ def scalar(value: Any, name: str) -> Scalar:
         f"attribute {name!r}: expected text, a number, a boolean, a list or a record, "
         f"found {type(value).__name__}"
     )
+
+
+def check_text(text: str, name: str) -> None:
+    """Refuse a text that is not a sequence of Unicode characters: Python allows lone surrogates."""
+    _check_characters(text, f"attribute {name!r}")
+
+
+def _check_characters(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise EventError(
+            f"{what}: expected Unicode characters, found a lone surrogate at character "
+            f"{error.start + 1}"
+        ) from None

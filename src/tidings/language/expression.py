@@ -1,19 +1,18 @@
 """Expressions: constraints combined by and, or and not, as they were written.
 
-`compile_check` makes a function that tests an event, and `expand` computes the normal form.
-Everything except plain matching works on the normal form. Its size is bounded, because a short text
-can mean a disjunction of astronomically many filters.
+`compile_check` makes a function that tests an event. Everything except plain matching works on the
+normal form (`normal_form`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tidings.language.constraint import Check, Constraint, check, simplify
+from tidings.language.constraint import Check, Constraint, check
 
-MAX_DEPTH: Final = 64
+MAX_DEPTH: Final = 64  # parentheses within each other in the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,19 @@ def disjoin(parts: Iterable[Expression]) -> Expression:
 
 
 def depth(expression: Expression) -> int:
-    """How deep the expression nests; a constraint has depth 1."""
+    """How many parentheses stand within each other in the text of the expression."""
     if isinstance(expression, Constraint):
-        return 1
+        return 0
     if isinstance(expression, Not):
         return 1 + depth(expression.part)
-    return 1 + max(map(depth, expression.parts), default=0)
+    within = isinstance(expression, And)  # there a disjunction stands in parentheses
+    return max(
+        (
+            depth(part) + (within and isinstance(part, Or) and bool(part.parts))
+            for part in expression.parts
+        ),
+        default=0,
+    )
 
 
 def constraints(expression: Expression) -> Iterable[Constraint]:
@@ -112,68 +118,3 @@ def compile_check(expression: Expression) -> Check:
         return not decisive
 
     return holds
-
-
-class TooManyFilters(Exception):
-    """The normal form would pass the bound."""
-
-
-Conjunction = frozenset[Constraint]
-Reduce = Callable[[list[Conjunction]], list[Conjunction]]
-
-
-def expand(expression: Expression, max_filters: int, reduce: Reduce) -> list[Conjunction]:
-    """The equivalent disjunction of conjunctions, of simplified constraints.
-
-    It applies `reduce` after each step, so what is absorbed does not count. Raises `TooManyFilters`
-    if a step passes the bound, or if the work of all steps passes a fixed multiple of it: hostile
-    text may need much work that is absorbed again.
-    """
-    return _Expansion(max_filters, reduce).of(expression, negated=False)
-
-
-class _Expansion:
-    """One expansion, with its bound and the rest of its budget, in constraints handled."""
-
-    def __init__(self, max_filters: int, reduce: Reduce) -> None:
-        self.max_filters = max_filters
-        self.reduce = reduce
-        self.budget = max(64 * max_filters, 4096)
-
-    def of(self, expression: Expression, negated: bool) -> list[Conjunction]:
-        if isinstance(expression, Constraint):
-            simple = simplify(expression)
-            refuses = expression.negated is not negated
-            if simple is None:  # no value satisfies it
-                return [frozenset()] if refuses else []
-            return [frozenset({simple._replace(negated=refuses)})]
-        if isinstance(expression, Not):
-            return self.of(expression.part, not negated)
-        parts = [self.of(part, negated) for part in dict.fromkeys(expression.parts)]
-        if isinstance(expression, And) is not negated:
-            return self._product(parts)
-        return self._reduced([conjunction for part in parts for conjunction in part])
-
-    def _product(self, parts: list[list[Conjunction]]) -> list[Conjunction]:
-        # Single conjunctions first: they are merged once instead of into every product.
-        parts.sort(key=len)
-        if parts and not parts[0]:
-            return []
-        singles = [part[0] for part in parts if len(part) == 1]
-        result: list[Conjunction] = [frozenset[Constraint]().union(*singles)]
-        for part in parts[len(singles) :]:
-            if len(result) * len(part) > 4 * self.max_filters:
-                raise TooManyFilters
-            result = self._reduced([left | right for left in result for right in part])
-        return result
-
-    def _reduced(self, conjunctions: list[Conjunction]) -> list[Conjunction]:
-        if len(conjunctions) > 1:
-            # Long conjunctions cost more than their length: constraints are compared in pairs.
-            self.budget -= sum(n + n * n // 32 for n in map(len, conjunctions))
-            if self.budget < 0:
-                raise TooManyFilters
-            conjunctions = self.reduce(list(dict.fromkeys(conjunctions)))
-            if len(conjunctions) > self.max_filters:
-                raise TooManyFilters
-        return conjunctions

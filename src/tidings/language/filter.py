@@ -23,6 +23,7 @@ from tidings.language.constraint import Check, Constraint
 from tidings.language.expression import And, compile_check
 from tidings.language.sets import subset, surely_empty
 from tidings.language.text import write
+from tidings.language.work import CHEAP, THOROUGH, Work
 
 MAX_COMPARED: Final = 64  # constraints of one filter on one attribute compared with each other
 
@@ -46,25 +47,29 @@ class Filter(tuple[Constraint, ...]):
         """A function that tells whether an event satisfies the filter."""
         return compile_check(And(tuple(self)))
 
-    def covers(self, other: Filter, lists: bool = True) -> bool:
+    def covers(self, other: Filter, lists: bool = True, work: Work = THOROUGH) -> bool:
         """Whether every event that satisfies the other satisfies this one. Exact (see `sets`)."""
         theirs = by_name(other)
+        work.spend(2 + len(self) + len(other))
         for constraint in self:
             same = theirs.get(constraint.name)
-            if same is None or not implied(constraint, same, lists):
-                return not other.possible(lists)
+            if same is None or not implied(constraint, same, lists, work):
+                return not other.possible(lists, work)
         return True
 
-    def possible(self, lists: bool = True) -> bool:
+    def possible(self, lists: bool = True, work: Work = THOROUGH) -> bool:
         """Whether some event may satisfy the filter. No is certain."""
         return not any(
-            len(same) > 1 and unsatisfiable(same, lists) for same in by_name(self).values()
+            len(same) > 1 and unsatisfiable(same, lists, work) for same in by_name(self).values()
         )
 
-    def intersects(self, other: Filter, lists: bool = True) -> bool:
+    def intersects(self, other: Filter, lists: bool = True, work: Work = THOROUGH) -> bool:
         """Whether some event may satisfy both. No is certain."""
         together = by_name((*self, *other))
-        return not any(len(same) > 1 and unsatisfiable(same, lists) for same in together.values())
+        work.spend(2 + len(self) + len(other))
+        return not any(
+            len(same) > 1 and unsatisfiable(same, lists, work) for same in together.values()
+        )
 
 
 def by_name(constraints: Sequence[Constraint]) -> dict[str, list[Constraint]]:
@@ -79,7 +84,7 @@ def by_name(constraints: Sequence[Constraint]) -> dict[str, list[Constraint]]:
 
 
 def unsatisfiable(
-    constraints: Sequence[Constraint], lists: bool = True, thorough: bool = True
+    constraints: Sequence[Constraint], lists: bool = True, work: Work = THOROUGH
 ) -> bool:
     """Whether surely no attribute satisfies these constraints on it."""
     accepting = [c for c in constraints if not c.negated]
@@ -87,37 +92,38 @@ def unsatisfiable(
     if not accepting:
         return False
     if not lists:
-        return surely_empty(accepting, refusing, thorough)
-    return bool(refusing) and any(surely_empty((c,), refusing, thorough) for c in accepting)
+        return surely_empty(accepting, refusing, work)
+    return bool(refusing) and any(surely_empty((c,), refusing, work) for c in accepting)
 
 
 def implied(
-    constraint: Constraint, given: Sequence[Constraint], lists: bool = True, thorough: bool = True
+    constraint: Constraint, given: Sequence[Constraint], lists: bool = True, work: Work = THOROUGH
 ) -> bool:
     """Whether satisfiable constraints on one attribute surely imply another on it."""
     if len(given) == 1 and (lists or not constraint.negated):  # the usual case, made quick
         (only,) = given
         if constraint.negated:
-            return only.negated and subset(constraint, only, thorough)
-        return not only.negated and subset(only, constraint, thorough)
+            return only.negated and subset(constraint, only, work)
+        return not only.negated and subset(only, constraint, work)
+    work.spend(1 + len(given) // 8)
     if constraint in given:
         return True
     refusing = [c for c in given if c.negated]
     if len(refusing) == len(given) or (lists and constraint.negated):
         # Nothing is accepted, or what is says nothing about further values.
-        return constraint.negated and surely_empty((constraint,), refusing, thorough)
+        return constraint.negated and surely_empty((constraint,), refusing, work)
     accepting = [c for c in given if not c.negated]
     if not lists:
         if constraint.negated:
-            return surely_empty((*accepting, constraint), refusing, thorough)
-        return surely_empty(accepting, (*refusing, constraint), thorough)
+            return surely_empty((*accepting, constraint), refusing, work)
+        return surely_empty(accepting, (*refusing, constraint), work)
     if not refusing:
-        return any(subset(c, constraint, thorough) for c in accepting)
-    return any(surely_empty((c,), (*refusing, constraint), thorough) for c in accepting)
+        return any(subset(c, constraint, work) for c in accepting)
+    return any(surely_empty((c,), (*refusing, constraint), work) for c in accepting)
 
 
 def normalise(
-    constraints: Iterable[Constraint], lists: bool = True, thorough: bool = False
+    constraints: Iterable[Constraint], lists: bool = True, work: Work = CHEAP
 ) -> Filter | None:
     """The filter of simplified constraints; None where no event satisfies them."""
     ordered = sorted(constraints)
@@ -125,19 +131,22 @@ def normalise(
     if len(names) == len(ordered):
         return Filter(ordered)
     kept: list[Constraint] = []
-    for same in by_name(list(dict.fromkeys(ordered))).values():
-        if 1 < len(same) <= MAX_COMPARED:
-            if unsatisfiable(same, lists, thorough):
+    for name, same in by_name(list(dict.fromkeys(ordered))).items():
+        if not name:  # tests of other dialects: one contradicts only its own negation
+            if len({c.operand for c in same}) < len(same):
                 return None
-            same = _irredundant(same, lists, thorough)
+        elif 1 < len(same) <= MAX_COMPARED:
+            if unsatisfiable(same, lists, work):
+                return None
+            same = _irredundant(same, lists, work)
         kept.extend(same)
     return Filter(kept)
 
 
-def _irredundant(same: list[Constraint], lists: bool, thorough: bool) -> list[Constraint]:
+def _irredundant(same: list[Constraint], lists: bool, work: Work) -> list[Constraint]:
     """The constraints on one attribute without those that the others imply."""
     for constraint in list(same):
         others = [c for c in same if c is not constraint]
-        if others and implied(constraint, others, lists, thorough):
+        if others and implied(constraint, others, lists, work):
             same = others
     return same

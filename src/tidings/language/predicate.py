@@ -4,29 +4,33 @@ A predicate keeps its expression as written, to match events and to print it. It
 form, a reduced disjunction of filters, when something first needs it. Equality, covering, overlap
 and reduction use the normal form. If the normal form would pass the bound, the predicate still
 matches.
+
+The normal form is a function of the expression, and `str` writes the expression. So a predicate
+made by the algebra and the one read from its text are equal and give the same answers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.language import expression as ex
 from tidings.language import text as tx
-from tidings.language.constraint import Check, Constraint, simplify
+from tidings.language.constraint import Check
 from tidings.language.dialects import dialect_named
 from tidings.language.errors import NormalFormError, PredicateError
 from tidings.language.event import read
-from tidings.language.filter import Filter, normalise
-from tidings.language.reduction import Coverings, absorb, reduce_filters
+from tidings.language.filter import Filter
+from tidings.language.normal_form import normal_form
+from tidings.language.reduction import Coverings, reduce_filters
+from tidings.language.work import OutOfSteps, Work
 
 if TYPE_CHECKING:
     from tidings.language.explanation import Explanation
 
 MAX_FILTERS: Final = 4_096
-_MANY: Final = 8  # from this many filters on, an index pays
+_MANY: Final = 64  # from this many pairs of filters on, an index pays
 
 
 class Predicate:
@@ -52,9 +56,7 @@ class Predicate:
     def of(cls, filters: Iterable[Filter], max_filters: int = MAX_FILTERS) -> Predicate:
         """The predicate whose normal form is these filters, already reduced and sorted."""
         kept = tuple(filters)
-        predicate = cls(
-            ex.disjoin(ex.conjoin(filter) for filter in kept), max(max_filters, len(kept))
-        )
+        predicate = cls(ex.disjoin(map(ex.conjoin, kept)), max_filters)
         predicate._filters = kept
         return predicate
 
@@ -75,7 +77,8 @@ class Predicate:
         """
         filters = self._filters
         if filters is None:
-            filters = self._filters = _normal_form(self.expression, self.max_filters)
+            found = normal_form(self.expression, self.max_filters)
+            filters = self._filters = False if found is None else found
         if isinstance(filters, bool):
             raise NormalFormError(self.max_filters)
         return filters
@@ -94,12 +97,17 @@ class Predicate:
         the two bounds by two different values.
         """
         mine, theirs = self.filters, other.filters
-        if len(mine) < _MANY or len(theirs) < _MANY:
-            return all(
-                any(f.covers(g, lists) for f in mine) or not g.possible(lists) for g in theirs
-            )
-        index = Coverings(mine, lists)
-        return all(index.find(g) is not None or not g.possible(lists) for g in theirs)
+        work = Work.on(max(self.constraints, other.constraints))
+        try:
+            if len(mine) * len(theirs) < _MANY:
+                return all(
+                    any(f.covers(g, lists, work) for f in mine) or not g.possible(lists, work)
+                    for g in theirs
+                )
+            index = Coverings(mine, lists, work)
+            return all(index.find(g) is not None or not g.possible(lists, work) for g in theirs)
+        except OutOfSteps:
+            return False
 
     def intersects(self, other: Predicate, lists: bool = True) -> bool:
         """Whether some event may match both. May say yes when unsure, never no when that is wrong.
@@ -107,8 +115,13 @@ class Predicate:
         `lists=False` says that every attribute holds at most one value: then no event matches both
         `x < 3` and `x > 5`, while with lists `{"x": [1, 9]}` matches both.
         """
-        theirs = other.filters
-        return any(f.intersects(g, lists) for f in self.filters for g in theirs)
+        work = Work.on(max(self.constraints, other.constraints))
+        try:
+            mine = [f for f in self.filters if f.possible(lists, work)]
+            theirs = [g for g in other.filters if g.possible(lists, work)]
+            return any(f.intersects(g, lists, work) for f in mine for g in theirs)
+        except OutOfSteps:
+            return True
 
     def reduce(self, merge: bool = True, lists: bool = True) -> Predicate:
         """An equal predicate with as few constraints as we can find.
@@ -119,7 +132,7 @@ class Predicate:
         >>> print(parse("x = 1 or x between 3 and 5 or x = 2 or x > 4").reduce())
         x in (1, 2) or x >= 3
         """
-        return Predicate.of(reduce_filters(self.filters, merge, lists), self.max_filters)
+        return _reduced(self.filters, self.max_filters, merge, lists)
 
     def explain(
         self, event: Mapping[str, Any] | bytes | bytearray | memoryview | str
@@ -160,10 +173,14 @@ class Predicate:
         return self._hash
 
     def _identity(self) -> Any:
-        try:
-            return self.filters
-        except NormalFormError:
-            return self.expression
+        """The normal form within the usual bound, or the expression: the same for any bound."""
+        if self.max_filters == MAX_FILTERS:
+            try:
+                return self.filters
+            except NormalFormError:
+                return self.expression
+        found = normal_form(self.expression, MAX_FILTERS)
+        return self.expression if found is None else found
 
     def __str__(self) -> str:
         """The expression in canonical text; `parse` reads an equal predicate from it."""
@@ -175,23 +192,28 @@ class Predicate:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as text."""
-        return parse, (str(self), self.max_filters)
+        return parse, (str(self), self.max_filters, "tidings", None)
 
 
 def parse(
-    text: str | Mapping[str, Any], max_filters: int = MAX_FILTERS, dialect: str = "tidings"
+    text: str | Mapping[str, Any],
+    max_filters: int = MAX_FILTERS,
+    dialect: str = "tidings",
+    max_characters: int | None = tx.MAX_TEXT,
 ) -> Predicate:
     """Parse a predicate; `PredicateError` says where a mistake is.
 
     `max_filters` bounds the normal form; beyond it, the predicate can only match. `dialect` names
     the dialect of the text, a row of `DIALECTS`; EventBridge patterns may also be mappings.
+    `max_characters` bounds the text, and the bounds on constants and regular expressions go with
+    it. None reads a text of any size: what `str` wrote, such as the union of many predicates.
 
     >>> parse({"severity": [{"numeric": [">=", 2, "<=", 5]}]}, dialect="eventbridge")
     parse('severity between 2 and 5')
     """
     if dialect == "tidings":
-        return Predicate(tx.read(text), max_filters)  # type: ignore[arg-type]
-    return Predicate(dialect_named(dialect).read(text), max_filters)
+        return Predicate(tx.read(text, max_characters), max_filters)  # type: ignore[arg-type]
+    return _combined(dialect_named(dialect).read(text), max_filters)
 
 
 def normal_forms(predicates: Sequence[Predicate]) -> list[tuple[Filter, ...]]:
@@ -206,61 +228,32 @@ def union(predicates: Iterable[Predicate]) -> Predicate:
     """The predicate of events that match any of the predicates, reduced; `false` for none.
 
     This makes an interest from subscriptions. The bound of the normal form does not apply, because
-    a union is no larger than its parts. If a part has no normal form, the union is not reduced.
+    a union is no larger than its parts. If a part has no normal form, the union is not reduced;
+    where the reduction takes too many steps, it is reduced in part.
     """
     parts = list(predicates)
     bound = max((p.max_filters for p in parts), default=MAX_FILTERS)
     try:
-        filters = [filter for p in parts for filter in p.filters]
+        filters = {filter for p in parts for filter in p.filters}
     except NormalFormError:
         return _combined(ex.disjoin(p.expression for p in parts), bound)
-    return Predicate.of(reduce_filters(filters), bound)
+    return _reduced(sorted(filters), bound)
+
+
+def _reduced(
+    filters: Sequence[Filter], max_filters: int, merge: bool = True, lists: bool = True
+) -> Predicate:
+    """The predicate of some filters, reduced as far as the steps allow."""
+    work = Work.on(sum(map(len, filters)))
+    try:
+        return Predicate.of(reduce_filters(filters, merge, lists, work), max_filters)
+    except OutOfSteps as error:
+        # Perhaps more can be reduced, so this is not known to be the normal form.
+        return Predicate(ex.disjoin(map(ex.conjoin, error.reached or ())), max_filters)
 
 
 def _combined(expression: ex.Expression, max_filters: int) -> Predicate:
-    """A predicate of a combined expression; its depth is bounded, as in a text."""
-    if ex.depth(expression) > 3 * ex.MAX_DEPTH:
-        raise PredicateError("", 0, f"at most {3 * ex.MAX_DEPTH} levels of nesting", "more")
+    """A predicate of a combined expression; its depth is bounded as that of a text is."""
+    if ex.depth(expression) > ex.MAX_DEPTH:
+        raise PredicateError("", 0, f"at most {ex.MAX_DEPTH} levels of parentheses", "more")
     return Predicate(expression, max_filters)
-
-
-def _normal_form(expression: ex.Expression, max_filters: int) -> tuple[Filter, ...] | bool:
-    """The reduced disjunction of conjunctions; False if it would pass the bound."""
-    plain = _plain_conjunction(expression)
-    if plain is not None:
-        return plain
-    try:
-        expanded = ex.expand(expression, max_filters, partial(_absorbed))
-    except ex.TooManyFilters:
-        return False
-    return tuple(_filters(expanded))
-
-
-def _plain_conjunction(expression: ex.Expression) -> tuple[Filter, ...] | None:
-    """The normal form of one constraint or a conjunction of constraints, as most predicates are."""
-    parts = (expression,) if isinstance(expression, Constraint) else ()
-    if isinstance(expression, ex.And):
-        parts = expression.parts  # type: ignore[assignment]
-    elif not parts:
-        return None
-    simple = []
-    for part in parts:
-        if type(part) is not Constraint:
-            return None
-        simpler = simplify(part)
-        if simpler is not None:
-            simple.append(simpler)
-        elif not part.negated:
-            return ()
-    filter = normalise(simple)
-    return () if filter is None else (filter,)
-
-
-def _absorbed(conjunctions: list[ex.Conjunction]) -> list[ex.Conjunction]:
-    return [frozenset(filter) for filter in _filters(conjunctions)]
-
-
-def _filters(conjunctions: list[ex.Conjunction]) -> list[Filter]:
-    """Conjunctions as filters: each reduced, none covered by another."""
-    filters = (normalise(conjunction) for conjunction in conjunctions)
-    return absorb((filter for filter in filters if filter is not None), thorough=False)

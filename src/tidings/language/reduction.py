@@ -12,26 +12,49 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tidings.language.constraint import Constraint
 from tidings.language.filter import Filter, by_name, implied, normalise
+from tidings.language.literals import Literals
 from tidings.language.sets import box, subset
+from tidings.language.work import THOROUGH, OutOfSteps, Work
 
 
 class _Node:
     """A node in the tree of filters: the filters that end here, and branches for the others."""
 
-    __slots__ = ("ends", "equal", "implied", "needs", "other")
+    __slots__ = ("ends", "equal", "needs", "other")
 
     def __init__(self) -> None:
         self.ends: list[int] = []
         self.needs = sys.maxsize  # steps from here to the nearest end
         # By name, equalities also by value; two may share it and differ in type: x = 1, int x = 1.
         self.equal: dict[str, dict[Any, dict[Constraint, _Node]]] = {}
-        self.other: dict[str, dict[Constraint, _Node]] = {}
-        self.implied: dict[Constraint, list[_Node]] = {}  # cached answers for one constraint
+        self.other: dict[str, _Branches] = {}
+
+
+class _Branches:
+    """The branches of a node by constraints on one attribute that are no equalities."""
+
+    __slots__ = ("answers", "literals", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: dict[Constraint, _Node] = {}
+        self.answers: dict[Constraint, list[_Node]] = {}  # of one constraint, as it was given
+        self.literals: Literals | None = None
+
+    def candidates(self, given: Constraint, work: Work) -> Iterable[Constraint]:
+        """The constraints here that a positive constraint may imply."""
+        if len(self.nodes) <= _FEW:
+            return self.nodes
+        if self.literals is None:
+            self.literals = Literals(self.nodes)
+        return self.literals.candidates(given, work)
+
+
+_FEW = 8  # constraints, up to which it does not pay to look one up
 
 
 class Coverings:
@@ -45,12 +68,13 @@ class Coverings:
     """
 
     def __init__(
-        self, filters: Sequence[Filter], lists: bool = True, thorough: bool = True
+        self, filters: Sequence[Filter], lists: bool = True, work: Work = THOROUGH
     ) -> None:
         self.lists = lists
-        self.thorough = thorough
+        self.work = work
         self.dropped = bytearray(len(filters))
         self.root = _Node()
+        work.spend(sum(map(len, filters)))
         frequency = Counter(constraint.name for filter in filters for constraint in filter)
         ordered = sorted(frequency, key=lambda name: (frequency[name], name))
         self.rank = {name: rank for rank, name in enumerate(ordered)}
@@ -85,23 +109,30 @@ class Coverings:
         rank = self.rank
         names = sorted((name for name in grouped if name in rank), key=rank.__getitem__)
         others = [name for name in names if name in self.beside_equal]
-        steps = [*names, *others]
+        equal_at = {name: place for place, name in enumerate(names)}
+        other_at = {name: place for place, name in enumerate(others, len(names))}
+        steps = len(names) + len(others)
+        self.work.spend(len(filter))
         pending = [(self.root, 0)]
         while pending:
             node, start = pending.pop()
-            if node.needs > len(steps) - start:
+            if node.needs > steps - start:
                 continue
             for number in node.ends:
                 if number != but and not self.dropped[number]:
                     yield number
             # Begin with the step that led here: filters may have several constraints on a name.
-            for place in range(max(start - 1, 0), len(steps)):
-                same = grouped[steps[place]]
-                if place < len(names):
-                    children = self._equalities(node, steps[place], same)
-                else:
-                    children = self._others(node, steps[place], same)
-                pending.extend((child, place + 1) for child in children)
+            first = max(start - 1, 0)
+            asked = _common(node.equal, equal_at), _common(node.other, other_at)
+            self.work.spend(2 + len(node.ends) // 8 + len(asked[0]) + len(asked[1]))
+            for name in asked[0]:
+                if name in node.equal and equal_at.get(name, -1) >= first:
+                    children = self._equalities(node, name, grouped[name])
+                    pending.extend((child, equal_at[name] + 1) for child in children)
+            for name in asked[1]:
+                if name in node.other and other_at.get(name, -1) >= first:
+                    children = self._others(node, name, grouped[name])
+                    pending.extend((child, other_at[name] + 1) for child in children)
 
     def _equalities(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
         """The children of a node by an equality that these constraints imply."""
@@ -112,68 +143,110 @@ class Coverings:
             filed = [values.get(c.operand, {}) for c in same if _is_equality(c)]
         else:  # several constraints together may leave a single value
             filed = list(values.values())
-        return self._implied(same, (entry for entries in filed for entry in entries.items()))
+        return [
+            child
+            for entries in filed
+            for constraint, child in entries.items()
+            if implied(constraint, same, self.lists, self.work)
+        ]
 
     def _others(self, node: _Node, name: str, same: list[Constraint]) -> list[_Node]:
         """The children of a node by another constraint that these imply."""
-        filed = node.other.get(name)
-        if filed is None:
+        branches = node.other.get(name)
+        if branches is None:
             return []
-        if len(same) > 1:
-            return self._implied(same, filed.items())
-        found = node.implied.get(same[0])
-        if found is None:
-            found = node.implied[same[0]] = self._implied(same, filed.items())
-        return found
+        if not name:  # a test of another dialect is implied by itself only
+            self.work.spend(1 + len(same) // 4)
+            return [branches.nodes[c] for c in same if c in branches.nodes]
+        if len(same) == 1:
+            return self._by_one(branches, same[0])
+        if self.lists and not any(c.negated for c in same):  # then one of them implies it
+            return list(dict.fromkeys(n for c in same for n in self._by_one(branches, c)))
+        return self._implied(branches, branches.nodes, same)
+
+    def _by_one(self, branches: _Branches, given: Constraint) -> list[_Node]:
+        """The branches that one constraint implies."""
+        answer = branches.answers.get(given)
+        if answer is None:
+            filed = branches.nodes if given.negated else branches.candidates(given, self.work)
+            answer = branches.answers[given] = self._implied(branches, filed, [given])
+        else:
+            self.work.spend(1 + len(answer))
+        return answer
 
     def _implied(
-        self, same: list[Constraint], filed: Iterable[tuple[Constraint, _Node]]
+        self, branches: _Branches, filed: Iterable[Constraint], same: list[Constraint]
     ) -> list[_Node]:
         return [
-            child
-            for constraint, child in filed
-            if implied(constraint, same, self.lists, self.thorough)
+            branches.nodes[constraint]
+            for constraint in filed
+            if implied(constraint, same, self.lists, self.work)
         ]
+
+
+def _common(some: Mapping[str, Any], others: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The smaller of two mappings, whose keys hold all that both have."""
+    return some if len(some) < len(others) else others
 
 
 def _child(node: _Node, constraint: Constraint) -> _Node:
     """The child of a node for a constraint; made if there is none."""
     if _is_equality(constraint):
         entries = node.equal.setdefault(constraint.name, {}).setdefault(constraint.operand, {})
-    else:
-        entries = node.other.setdefault(constraint.name, {})
-    return entries.setdefault(constraint, _Node())
+        return entries.setdefault(constraint, _Node())
+    branches = node.other.get(constraint.name)
+    if branches is None:
+        branches = node.other[constraint.name] = _Branches()
+    return branches.nodes.setdefault(constraint, _Node())
 
 
-def absorb(filters: Iterable[Filter], lists: bool = True, thorough: bool = True) -> list[Filter]:
+def absorb(filters: Iterable[Filter], lists: bool = True, work: Work = THOROUGH) -> list[Filter]:
     """The filters without those that another covers, sorted.
 
     A filter is dropped only if one that is not dropped covers it, so a chain of coverings, even a
     closed one, leaves its last filter. The longest are tried first, so the simplest are kept.
     """
-    ordered = sorted(sorted(set(filters)), key=len, reverse=True)
-    if len(ordered) > 1:
-        index = Coverings(ordered, lists, thorough)
-        for number, filter in enumerate(ordered):
-            if index.find(filter, but=number) is not None:
-                index.dropped[number] = True
-        ordered = [f for f, dropped in zip(ordered, index.dropped, strict=True) if not dropped]
-    return sorted(ordered)
+    ordered = sorted(sorted(dict.fromkeys(filters)), key=len, reverse=True)
+    if len(ordered) < 2:
+        return ordered
+    index = Coverings(ordered, lists, work)
+
+    def kept() -> list[Filter]:
+        return sorted(f for f, dropped in zip(ordered, index.dropped, strict=True) if not dropped)
+
+    for number, filter in enumerate(ordered):
+        try:
+            found = index.find(filter, but=number)
+        except OutOfSteps:
+            raise OutOfSteps(kept()) from None
+        if found is not None:
+            index.dropped[number] = True
+    return kept()
 
 
 def reduce_filters(
-    filters: Iterable[Filter], merge: bool = True, lists: bool = True, thorough: bool = True
+    filters: Iterable[Filter], merge: bool = True, lists: bool = True, work: Work = THOROUGH
 ) -> list[Filter]:
-    """The paper's reduction and, with `merge`, the merges beyond it, until nothing changes."""
-    normal = (normalise(filter, lists, thorough) for filter in filters)
-    reduced = absorb((filter for filter in normal if filter is not None), lists, thorough)
-    while merge:
-        merged = _merge(reduced)
-        if merged == reduced:
-            break
-        normal = (normalise(filter, lists, thorough) for filter in merged)
-        reduced = absorb((filter for filter in normal if filter is not None), lists, thorough)
+    """The paper's reduction and, with `merge`, the merges beyond it, until nothing changes.
+
+    Raises `OutOfSteps` with the filters it has reached, which mean the same.
+    """
+    reached = list(filters)
+    try:
+        reduced = reached = _irreducible(reached, lists, work)
+        while merge:
+            reached = _merge(reduced, work)
+            if reached == reduced:
+                break
+            reduced = reached = _irreducible(reached, lists, work)
+    except OutOfSteps as error:
+        raise OutOfSteps(reached if error.reached is None else error.reached) from None
     return reduced
+
+
+def _irreducible(filters: Iterable[Filter], lists: bool, work: Work) -> list[Filter]:
+    normal = (normalise(filter, lists, work) for filter in filters)
+    return absorb((filter for filter in normal if filter is not None), lists, work)
 
 
 def _is_equality(constraint: Constraint) -> bool:
@@ -185,19 +258,21 @@ def _is_equality(constraint: Constraint) -> bool:
 
 def _merge_refused(filter: Filter) -> Filter:
     """`not x = 1 and not x = 2` is `not x in (1, 2)`."""
-    refused = [c for c in filter if c.negated and c.operator in ("=", "in") and c.type != "bool"]
-    places = Counter((c.name, c.type) for c in refused)
-    if len(places) == len(refused):
+    refused: dict[tuple[str, str], list[Constraint]] = {}
+    for c in filter:
+        if c.negated and c.operator in ("=", "in") and c.type != "bool":
+            refused.setdefault((c.name, c.type), []).append(c)
+    several = {place: same for place, same in refused.items() if len(same) > 1}
+    if not several:
         return filter
-    kept = [c for c in filter if c not in refused or places[c.name, c.type] == 1]
-    for (name, kind), count in places.items():
-        if count > 1:
-            same = [c for c in refused if c.name == name and c.type == kind]
-            kept.append(_listed(name, kind, same)._replace(negated=True))
+    merged = {c for same in several.values() for c in same}
+    kept = [c for c in filter if c not in merged]
+    for (name, kind), same in several.items():
+        kept.append(listed(name, kind, same)._replace(negated=True))
     return Filter(sorted(kept))
 
 
-def _merge(filters: list[Filter]) -> list[Filter]:
+def _merge(filters: list[Filter], work: Work) -> list[Filter]:
     """Merge once, one attribute after the other; returns the same list if nothing merges."""
     standing = dict.fromkeys(map(_merge_refused, filters))
     holding: dict[str, list[Filter]] = {}
@@ -205,7 +280,11 @@ def _merge(filters: list[Filter]) -> list[Filter]:
         for name in {c.name: None for c in filter}:
             holding.setdefault(name, []).append(filter)
     for name in sorted(holding):
-        for old, new in _merge_on(name, [f for f in holding[name] if f in standing]):
+        if len(holding[name]) < 2:
+            continue
+        work.spend(len(holding[name]) // 2 + sum(map(len, holding[name])) // 8)
+        same = [f for f in holding[name] if f in standing]
+        for old, new in _merge_on(name, same, work):
             for filter in old:
                 standing.pop(filter, None)
             for filter in new:
@@ -215,13 +294,16 @@ def _merge(filters: list[Filter]) -> list[Filter]:
     return sorted(standing)
 
 
-def _merge_on(name: str, filters: list[Filter]) -> Iterator[tuple[list[Filter], list[Filter]]]:
+def _merge_on(
+    name: str, filters: list[Filter], work: Work
+) -> Iterator[tuple[list[Filter], list[Filter]]]:
     """Filters that differ only in their constraints on one attribute, and their merged form."""
     groups: dict[tuple[Constraint, ...], list[Filter]] = {}
     for filter in filters:
         groups.setdefault(tuple(c for c in filter if c.name != name), []).append(filter)
     for rest, alike in groups.items():
         if len(alike) > 1:
+            work.spend(2 * len(alike))
             asked = [[c for c in filter if c.name == name] for filter in alike]
             merged = _merge_asked(asked)
             if len(merged) < len(asked):
@@ -274,10 +356,10 @@ def _merge_single(kind: str, constraints: list[Constraint]) -> list[Constraint]:
             merged.append(constraint)
         else:
             merged[-1] = joined
-    listed = lists + [c for c in merged if c.operator == "="]
+    values = lists + [c for c in merged if c.operator == "="]
     result = [c for c in merged if c.operator != "="]
-    if listed:
-        result.append(listed[0] if len(listed) == 1 else _listed(name, kind, listed))
+    if values:
+        result.append(values[0] if len(values) == 1 else listed(name, kind, values))
     return result
 
 
@@ -365,7 +447,7 @@ def _upper_end(constraint: Constraint) -> tuple[str, Any] | None:
             return operator, constraint.operand
 
 
-def _listed(name: str, kind: str, constraints: Iterable[Constraint]) -> Constraint:
+def listed(name: str, kind: str, constraints: Iterable[Constraint]) -> Constraint:
     """One `in` constraint for several values and lists of values."""
     values: set[Any] = set()
     for constraint in constraints:

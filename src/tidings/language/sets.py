@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 import struct
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -27,6 +28,7 @@ from tidings.language.constraint import (
     next_double,
 )
 from tidings.language.strings import no_text
+from tidings.language.work import THOROUGH, Work
 
 
 class _Top:
@@ -51,35 +53,43 @@ Interval = tuple[Any, Any]  # [low, high) in the order of one type
 
 
 def surely_empty(
-    accepted: Sequence[Constraint], refused: Sequence[Constraint] = (), thorough: bool = True
+    accepted: Sequence[Constraint], refused: Sequence[Constraint] = (), work: Work = THOROUGH
 ) -> bool:
     """Whether surely no scalar lies in all of the accepted sets and in none of the refused.
 
-    It ignores the names and negations of the constraints and looks only at their sets. Without
-    `thorough`, it compares patterns only as far as that is cheap.
+    It ignores the names and negations of the constraints and looks only at their sets. Unless the
+    work is thorough, it compares patterns only as far as that is cheap.
 
     Tests of other dialects (`holds`) are about the whole event and taken as independent: none
     follows from others, and any may hold together.
     """
+    work.spend(4 * (len(accepted) + len(refused)) + _members(accepted) + _members(refused))
     if accepted and accepted[0].operator == "holds":  # then all are, as all have one name
         return any(yes.operand == no.operand for yes in accepted for no in refused)
     kinds = ACCEPTS["any"]
     for constraint in accepted:
         kinds &= ACCEPTS[constraint.type]
     return (
-        (int not in kinds or _no_number(accepted, refused, int))
-        and (float not in kinds or _no_real(accepted, refused))
-        and (str not in kinds or _no_text(accepted, refused, thorough))
+        (int not in kinds or _no_number(accepted, refused, int, work))
+        and (float not in kinds or _no_real(accepted, refused, work))
+        and (str not in kinds or _no_text(accepted, refused, work))
         and (bool not in kinds or _no_boolean(accepted, refused))
     )
 
 
-def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
+def _members(constraints: Sequence[Constraint]) -> int:
+    """How many values the lists of constraints have, counted as steps."""
+    lists = (c.operand for c in constraints if c.operator in _LISTS)
+    return sum(4 * len(operand) for operand in lists if isinstance(operand, tuple))
+
+
+def subset(part: Constraint, whole: Constraint, work: Work = THOROUGH) -> bool:
     """Whether surely every scalar in the first set lies in the second; both are simplified.
 
     The same as `surely_empty([part], [whole])`, with a short cut for the usual operators, because
     the reduction of large disjunctions calls little else.
     """
+    work.spend(2)
     if (
         part.operator == whole.operator
         and part.operand == whole.operand
@@ -89,31 +99,51 @@ def subset(part: Constraint, whole: Constraint, thorough: bool = True) -> bool:
     if part.operator == "holds":
         return False
     if part.operator in _LISTS or whole.operator in _LISTS:  # large, so not kept in the cache
-        return surely_empty((part,), (whole,), thorough)
+        if part.operator == "=" and whole.operator == "in" and part.type == whole.type:
+            members: Any = whole.operand
+            at = bisect_left(members, part.operand)
+            return at < len(members) and members[at] == part.operand
+        return surely_empty((part,), (whole,), work)
     if part.type == whole.type and part.type in ("number", "string"):
         answer = _shortcut(part.operator, part.operand, whole.operator, whole.operand, part.type)
         if answer is not None:
             return answer
-    return _subset(part[1:3], part.operand, whole[1:3], whole.operand, thorough)
+    long = _is_long(part.operand) or _is_long(whole.operand)
+    decide = _decide if long else _decide_once
+    answer, steps = decide(part[1:3], part.operand, whole[1:3], whole.operand, work.thorough)
+    work.spend(steps)  # also where the answer was known: the same steps in every run
+    return answer
 
 
 _LISTS: Final = ("in", "iin")
+_COUNTED: Final = 1 << 40  # steps, more than any question between two takes
 _OPEN_ENDED: Final = ("contains", "suffix")
+_CASELESS: Final = ("i=", "iprefix", "isuffix", "icontains")
 
 
-@lru_cache(maxsize=1 << 16)
-def _subset(
+def _is_long(operand: Operand) -> bool:
+    """Whether an operand is too large to keep it in a cache."""
+    return isinstance(operand, str) and len(operand) > 256
+
+
+def _decide(
     part: tuple[str, str],
     part_operand: Operand,
     whole: tuple[str, str],
     whole_operand: Operand,
     thorough: bool,
-) -> bool:
-    return surely_empty(
+) -> tuple[bool, int]:
+    """The answer, and how many steps it took."""
+    work = Work(_COUNTED, thorough)
+    answer = surely_empty(
         (Constraint("", *part, False, part_operand),),
         (Constraint("", *whole, False, whole_operand),),
-        thorough,
+        work,
     )
+    return answer, int(_COUNTED - work.left)
+
+
+_decide_once: Final = lru_cache(maxsize=1 << 16)(_decide)
 
 
 def _shortcut(
@@ -131,11 +161,10 @@ def _shortcut(
             for (low, high), (outer_low, outer_high) in zip(inner, outer, strict=True)
             if low < high
         )
-    if operator in _OPEN_ENDED and whole in _OPEN_ENDED:
-        inside, text = str(operand), str(whole_operand)
-        if whole == "contains":
-            return text in inside
-        return operator == "suffix" and inside.endswith(text)
+    if (operator in _OPEN_ENDED and whole in _OPEN_ENDED) or (
+        operator in _CASELESS and whole in _CASELESS
+    ):
+        return _has_text(operator, str(operand), whole, str(whole_operand))
     if outer is not None:
         if kind == "number":  # only `!=` and `exists` are left, with values at both ends
             return False
@@ -149,7 +178,21 @@ def _shortcut(
     return None
 
 
-@lru_cache(maxsize=1 << 16)
+def _has_text(operator: str, inside: str, whole: str, text: str) -> bool:
+    """Whether a text has another at the right place; both are folded if case is ignored."""
+    operator, whole = operator.removeprefix("i"), whole.removeprefix("i")
+    match whole:
+        case "contains":
+            return text in inside
+        case "suffix":
+            return operator in ("suffix", "=") and inside.endswith(text)
+        case "prefix":
+            return operator in ("prefix", "=") and inside.startswith(text)
+        case _:
+            return operator == "=" and inside == text
+
+
+@lru_cache(maxsize=1 << 14)
 def box(operator: str, kind: str, operand: Operand) -> tuple[Interval, ...] | None:
     """The set of a comparison as one interval for each Python type; None for other operators.
 
@@ -165,27 +208,31 @@ _DOMAINS: Final = {"number": (int, float), "int": (int,), "real": (float,), "str
 _COMPARISONS: Final = frozenset({"=", "<", "<=", ">", ">=", "between", "prefix"})
 
 
-def _no_number(accepted: Sequence[Constraint], refused: Sequence[Constraint], kind: type) -> bool:
+def _no_number(
+    accepted: Sequence[Constraint], refused: Sequence[Constraint], kind: type, work: Work
+) -> bool:
     """The same for the integers, or for the reals that are numbers."""
     remaining: list[Interval] = [_EVERY[kind]]
     for constraint in accepted:
+        work.spend(len(remaining) // 2)
         remaining = intersect(remaining, intervals(constraint, kind))
         if not remaining:
             return True
     for constraint in refused:
         if kind in ACCEPTS[constraint.type]:
+            work.spend(len(remaining) // 2)
             remaining = subtract(remaining, intervals(constraint, kind))
             if not remaining:
                 return True
     return False
 
 
-def _no_real(accepted: Sequence[Constraint], refused: Sequence[Constraint]) -> bool:
+def _no_real(accepted: Sequence[Constraint], refused: Sequence[Constraint], work: Work) -> bool:
     """The same for the reals and NaN, which only `exists` accepts."""
     nan = all(c.operator == "exists" for c in accepted) and not any(
         c.operator == "exists" and float in ACCEPTS[c.type] for c in refused
     )
-    return not nan and _no_number(accepted, refused, float)
+    return not nan and _no_number(accepted, refused, float, work)
 
 
 def _no_boolean(accepted: Sequence[Constraint], refused: Sequence[Constraint]) -> bool:
@@ -212,7 +259,7 @@ def _has_boolean(constraint: Constraint, value: bool) -> bool:
             raise AssertionError(f"{operator!r} is not defined on booleans")
 
 
-def _no_text(accepted: Sequence[Constraint], refused: Sequence[Constraint], thorough: bool) -> bool:
+def _no_text(accepted: Sequence[Constraint], refused: Sequence[Constraint], work: Work) -> bool:
     """The same for texts: first the intervals, then the patterns within them."""
     remaining: list[Interval] = [_EVERY[str]]
     fits: list[Constraint] = []
@@ -221,6 +268,7 @@ def _no_text(accepted: Sequence[Constraint], refused: Sequence[Constraint], thor
         if _is_pattern(constraint):
             fits.append(constraint)
         else:
+            work.spend(len(remaining) // 2)
             remaining = intersect(remaining, intervals(constraint, str))
     for constraint in refused:
         if str not in ACCEPTS[constraint.type]:
@@ -228,13 +276,14 @@ def _no_text(accepted: Sequence[Constraint], refused: Sequence[Constraint], thor
         if _is_pattern(constraint):
             fails.append(constraint)
         else:
+            work.spend(len(remaining) // 2)
             remaining = subtract(remaining, intervals(constraint, str))
     if not remaining:
         return True
     if not fits and not fails:
         return False
     spans = [(low, None if high is TOP else high) for low, high in remaining]
-    return no_text(spans, fits, fails, thorough)
+    return no_text(spans, fits, fails, work)
 
 
 def _is_pattern(constraint: Constraint) -> bool:

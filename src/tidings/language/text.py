@@ -10,6 +10,7 @@ as `e`.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 from sys import intern
 from typing import Final, NoReturn
@@ -45,6 +46,7 @@ from tidings.language.habits import OPERATORS_ELSEWHERE, hint_at, with_hint
 MAX_TEXT: Final = 1024 * 1024  # characters
 MAX_CONSTANTS: Final = 65_536  # in one predicate
 MAX_NAME: Final = 1_024  # characters
+MAX_PROGRAMS: Final = 100_000  # instructions of all regular expressions of one predicate
 
 TYPES: Final = {
     "int": "int",
@@ -98,27 +100,33 @@ _OPERATORS_EXPECTED: Final = (
 )
 
 
-def read(text: str) -> Expression:
-    """Parse a text to an expression; `PredicateError` says where a mistake is."""
+def read(text: str, max_characters: int | None = MAX_TEXT) -> Expression:
+    """Parse a text to an expression; `PredicateError` says where a mistake is.
+
+    Without a bound on the characters there is none on constants and regular expressions either.
+    """
     if not isinstance(text, str):
         raise TypeError(f"expected the text of a predicate, found {type(text).__name__}")
-    if len(text) > MAX_TEXT:
-        raise PredicateError(text[:200], 0, f"at most {MAX_TEXT} characters", str(len(text)))
+    if max_characters is not None and len(text) > max_characters:
+        raise PredicateError(text[:200], 0, f"at most {max_characters} characters", str(len(text)))
     if not text.isascii():
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise PredicateError(text, error.start, "a character", "a lone surrogate") from None
-    return _Reader(text).whole()
+    return _Reader(text, bounded=max_characters is not None).whole()
 
 
 class _Reader:
     """One text being read, with the position, the depth and the constants so far."""
 
-    __slots__ = ("constants", "depth", "position", "text")
+    __slots__ = ("bounded", "constants", "depth", "max_constants", "position", "programs", "text")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, bounded: bool) -> None:
         self.text = text
+        self.bounded = bounded
+        self.max_constants = MAX_CONSTANTS if bounded else sys.maxsize
+        self.programs: dict[tuple[str, str], int] = {}  # sizes of the regular expressions so far
         self.position = 0
         self.depth = 0
         self.constants = 0
@@ -187,7 +195,7 @@ class _Reader:
 
     def usual(self, name: str, operator: str, text: str | None, numeral: str) -> Constraint | None:
         """The constraint that the regular expression matched, or None to take the slow path."""
-        if is_keyword(name) or len(name) > MAX_NAME or self.constants == MAX_CONSTANTS:
+        if is_keyword(name) or len(name) > MAX_NAME or self.constants == self.max_constants:
             return None
         operand: Scalar
         if text is not None:
@@ -288,10 +296,17 @@ class _Reader:
                 self.fail("a pattern that can be matched", str(error))
         elif operator in ("matches", "imatches"):
             try:
-                wildcard.regex(operand, ignore_case=False)
+                size = wildcard.program_size(operand, operator == "imatches")
             except wildcard.RegexError as error:
                 self.position = start
                 self.fail("a regular expression in RE2 syntax", str(error))
+            self.programs[operator, operand] = size
+            if self.bounded and (total := sum(self.programs.values())) > MAX_PROGRAMS:
+                self.position = start
+                self.fail(
+                    f"regular expressions of at most {MAX_PROGRAMS} instructions in one predicate",
+                    f"{total} up to here",
+                )
         return Constraint(name, operator, found, False, operand)
 
     def members(self, declared: str | None, name: str, operator: str) -> Expression:
@@ -330,8 +345,8 @@ class _Reader:
             values = map(int, listed[0].strip()[1:-1].split(","))
         members = sorted(set(values))
         self.constants += listed[0].count(",") + 1
-        if self.constants > MAX_CONSTANTS:
-            self.fail(f"at most {MAX_CONSTANTS} constants in one predicate", "more")
+        if self.constants > self.max_constants:
+            self.fail(f"at most {self.max_constants} constants in one predicate", "more")
         self.position = listed.end()
         return Constraint(name, operator, kind, False, tuple(members))
 
@@ -399,8 +414,8 @@ class _Reader:
         """A constant and the type of its constraint."""
         self.constants += 1
         start = self.space()
-        if self.constants > MAX_CONSTANTS:
-            self.fail(f"at most {MAX_CONSTANTS} constants in one predicate", "more")
+        if self.constants > self.max_constants:
+            self.fail(f"at most {self.max_constants} constants in one predicate", "more")
         text = _TEXT.match(self.text, start)
         if text is not None:
             self.position = text.end()

@@ -9,7 +9,8 @@ RE2.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 from tidings.language.folding import fold
 
@@ -40,6 +41,21 @@ def tokens(pattern: str) -> list[Token]:
     if many:
         result.append(MANY)
     return result
+
+
+def pieces(pattern: str) -> list[str]:
+    """The plain texts of a pattern; the first is empty if it begins with a wildcard, and so on.
+
+    >>> pieces("ab%c_")
+    ['ab', 'c', '']
+    """
+    found: list[list[str]] = [[]]
+    for part in tokens(pattern):
+        if isinstance(part, str):
+            found[-1].append(part)
+        else:
+            found.append([])
+    return list(map("".join, found))
 
 
 def pattern_of(parts: list[Token]) -> str:
@@ -91,6 +107,17 @@ def matcher(pattern: str, ignore_case: bool) -> Callable[[str], bool]:
 
 def regex(expression: str, ignore_case: bool) -> Callable[[str], bool]:
     """A function that tells whether a regular expression (RE2) is found in a text."""
+    search = _compiled(expression, ignore_case).search
+    return lambda text: search(text) is not None
+
+
+def program_size(expression: str, ignore_case: bool) -> int:
+    """How many instructions a regular expression has: what compiling it costs."""
+    return int(_compiled(expression, ignore_case).programsize)
+
+
+@lru_cache(256)  # the parser and the first event need the same ones
+def _compiled(expression: str, ignore_case: bool) -> Any:
     import re2  # here, so that `import tidings` stays light
 
     options = re2.Options()
@@ -99,12 +126,11 @@ def regex(expression: str, ignore_case: bool) -> Callable[[str], bool]:
     options.never_capture = True
     options.max_mem = MAX_REGEX_MEMORY
     try:
-        search = re2.compile(expression, options).search
+        return re2.compile(expression, options)
     except re2.error as error:
         reason = error.args[0]
         text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise RegexError(text) from None
-    return lambda text: search(text) is not None
 
 
 SURELY_MATCHED: Final = 256  # a pattern of up to this many characters is never too large

@@ -73,14 +73,14 @@ class Change(NamedTuple):
     detail: str
 
 
-class Host(Protocol):
+class ClientHost(Protocol):
     """What a client needs of the world."""
 
     def connect(self, address: Address) -> None:
         """Try to connect; then call `connected` or `unconnected`."""
 
 
-class Sent(NamedTuple):
+class Unreceived(NamedTuple):
     """A publication that the router has not acknowledged."""
 
     number: int
@@ -99,7 +99,7 @@ class ClientCore:
     """A session with the network, driven by its host."""
 
     def __init__(
-        self, options: Options, host: Host, timers: Timers, limits: Limits = LIMITS
+        self, options: Options, host: ClientHost, timers: Timers, limits: Limits = LIMITS
     ) -> None:
         if options.policy not in m.POLICIES:
             known = ", ".join(m.POLICIES)
@@ -137,7 +137,7 @@ class ClientCore:
         self._noticed_said = 0
         self._published = 0
         self._base = 0  # publications before this session
-        self._kept: deque[Sent] = deque()  # until the router has received them
+        self._kept: deque[Unreceived] = deque()  # until the router has received them
         self._kept_bytes = 0
         self._unsent = 0
         self._flight_bytes = 0  # of those kept and sent
@@ -386,7 +386,7 @@ class ClientCore:
         wanted = _level(level)
         data = self._encoded(event, "the event")
         number = self._published = self._published + 1
-        self._kept.append(Sent(number, wanted, data))
+        self._kept.append(Unreceived(number, wanted, data))
         self._kept_bytes += len(data)
         self._unsent += 1
         self._outcomes[number] = settled

@@ -1,11 +1,12 @@
 """Holds the subscriptions of a router's own clients, and announces them to the network.
 
 One table holds every subscription and decides exactly what a client gets. To the protocol the edge
-gives *announcements*: the same predicates, each text once, up to `MAX_ANNOUNCEMENTS`. Beyond that
-it announces a coarser predicate, which tests only how a string begins; beyond that, one that tests
-only that an attribute is present; beyond that, `true`. So a router with very many clients receives
-more events than it needs, but does not send its neighbours a text of megabytes. The table still
-decides what is delivered. A subscription is established when its announcement is.
+gives *announcements*: the same predicates, each text once, up to `MAX_ANNOUNCEMENTS` of them and
+`MAX_CHARACTERS` together. Beyond that it announces a coarser predicate, which tests only how a
+string begins; beyond that, one that tests only that an attribute is present; beyond that, `true`. A
+single predicate that is long is announced coarser by size. So a router with very many clients
+receives more events than it needs, but does not send its neighbours a text of megabytes. The table
+still decides what is delivered. A subscription is established when its announcement is.
 
 When a client replaces a predicate, the edge keeps the old announcement until the new one is
 established. At every moment one of the two attracts the events that match both predicates, and the
@@ -17,15 +18,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from tidings.language.coarseness import coarser
 from tidings.language.constraint import Constraint
-from tidings.language.errors import NormalFormError
 from tidings.language.filter import Filter
 from tidings.language.predicate import Predicate
 from tidings.matching.contract import Id, Matcher
 from tidings.matching.scan import Scan
-from tidings.routing.planes.interests import compile_with
+from tidings.routing.planes.board import Board
+from tidings.routing.planes.interests import Bounds, compile_with
 
 MAX_ANNOUNCEMENTS: Final = 512  # at each level of coarseness
+MAX_CHARACTERS: Final = 131_072  # of all announcements at a level
+LONGEST: Final = Bounds(characters=4_096, constants=256, filters=64)  # of one announcement
 PREFIX: Final = 2  # characters of a string that a coarse predicate tests
 FEW: Final = 24  # predicates that are evaluated one by one; more are compiled
 GROWN: Final = 300  # predicates added to warm up, enough that the recent index must grow
@@ -106,10 +110,16 @@ class Edge:
     """Subscriptions by number, and announcements by text.
 
     The edge calls `tell` with an announcement's id and its predicate, or with None to withdraw it.
+    It shares `board` with the protocol, so that both find what they need in one search.
     """
 
-    def __init__(self, tell: Callable[[str, str | None], None], table: Growing) -> None:
-        self.table = table
+    def __init__(
+        self,
+        tell: Callable[[str, str | None], None],
+        table: Growing,
+        board: Board | None = None,
+    ) -> None:
+        self.board = board or Board(table)
         self.predicates: dict[int, Predicate] = {}
         self._tell = tell
         self._announcements: dict[str, Announcement] = {}
@@ -117,6 +127,7 @@ class Edge:
         self._announcement_of: dict[int, list[Announcement]] = {}  # the last is the current one
         self._announced = 0  # so far; gives ids
         self._levels = [0, 0, 0, 0]  # announcements at each level of coarseness
+        self._characters = [0, 0, 0, 0]  # of all announcements at each level
 
     def __len__(self) -> int:
         return len(self.predicates)
@@ -129,9 +140,9 @@ class Edge:
     def put(self, number: int, predicate: Predicate) -> bool:
         """Add a subscription or replace its predicate; return whether it is established already."""
         if number in self.predicates:
-            self.table.remove(number)
+            self.board.remove(number)
         self.predicates[number] = predicate
-        self.table.add(number, predicate)
+        self.board.add(number, predicate)
         level, text = self._phrase(predicate)
         announcement = self._announcements.get(text)
         held = self._announcement_of.setdefault(number, [])
@@ -141,6 +152,7 @@ class Edge:
         if announcement is None:
             self._announced += 1
             self._levels[level] += 1
+            self._characters[level] += len(text)
             announcement = Announcement(f"a{self._announced}", text, level)
             self._announcements[text] = self._by_id[announcement.id] = announcement
         announcement.subscriptions[number] = None
@@ -157,7 +169,7 @@ class Edge:
         """Remove a subscription."""
         if self.predicates.pop(number, None) is None:
             return
-        self.table.remove(number)
+        self.board.remove(number)
         for announcement in self._announcement_of.pop(number):
             self._release(announcement, number)
 
@@ -181,18 +193,25 @@ class Edge:
 
     def match(self, event: dict[str, Any]) -> list[int]:
         """The numbers of the subscriptions that an event matches."""
-        found: list[int] = self.table.match(event)
-        return found
+        return self.board.numbers(event)
 
     def _phrase(self, predicate: Predicate) -> tuple[int, str]:
         """How coarsely to announce a predicate, and the text of the announcement."""
         text = str(predicate)
+        if len(text) > LONGEST.characters:
+            text = str(coarser(predicate, *LONGEST))
         for level in range(3):
             if level:
                 text = coarse(predicate, exactly=level == 1)
-            if text in self._announcements or self._levels[level] < MAX_ANNOUNCEMENTS:
+            if text in self._announcements or self._has_room(level, text):
                 return level, text
         return 3, EVERYTHING
+
+    def _has_room(self, level: int, text: str) -> bool:
+        return (
+            self._levels[level] < MAX_ANNOUNCEMENTS
+            and self._characters[level] + len(text) <= MAX_CHARACTERS
+        )
 
     def _release_older(self, number: int) -> None:
         """The current announcement of a subscription is established: release the older ones."""
@@ -206,6 +225,7 @@ class Edge:
         if not announcement.subscriptions:
             del self._announcements[announcement.text], self._by_id[announcement.id]
             self._levels[announcement.level] -= 1
+            self._characters[announcement.level] -= len(announcement.text)
             self._tell(announcement.id, None)
 
 
@@ -219,12 +239,8 @@ def coarse(predicate: Predicate, exactly: bool) -> str:
     >>> coarse(one, exactly=False)
     'exists class or exists severity'
     """
-    try:
-        filters = predicate.filters
-    except NormalFormError:
-        return EVERYTHING
     kept: set[Filter] = set()
-    for filter in filters:
+    for filter in coarser(predicate, *LONGEST).filters:
         needed = sorted((c for c in filter if c.name and not c.negated), key=_telling)
         if not needed:
             return EVERYTHING

@@ -10,8 +10,8 @@ later events of its own lane.
 
 Why nothing waits in a circle: the events of one lane follow a tree, away from the source, so within
 one lane waiting has an end, at links that lead to subscribers. No lane waits for the room of
-another. What all lanes share is never all that a lane has. This file knows nothing of sockets,
-clocks or packets.
+another. What all lanes share is never all that a lane has. Flooding, which has no tree, needs a
+further rule (`Link.skip`). This file knows nothing of sockets, clocks or packets.
 """
 
 from __future__ import annotations

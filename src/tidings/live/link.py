@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 
@@ -24,7 +24,7 @@ from tidings.live.flow import Gate, Lane, Outflow
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.pending import Pending
 from tidings.live.stream import Stream
-from tidings.routing.packets import Packet, Publication
+from tidings.routing.packets import Packet, Publication, Switch
 from tidings.wire.errors import WireError
 from tidings.wire.messages import (
     Carry,
@@ -58,9 +58,12 @@ def encoded(packet: Packet) -> bytes:
     return _last[1]
 
 
-def lane_of(event: Publication) -> Lane:
+LANED: Final = (Publication, Switch)  # packets that keep their order in a lane
+
+
+def lane_of(packet: Publication | Switch) -> Lane:
     """The lane of an event: those of one source that follow one tree."""
-    return event.source, 0
+    return packet.source, packet.topology
 
 
 class Link:
@@ -117,7 +120,7 @@ class Link:
         self._unsaid: dict[Lane, int] = {}  # the newest packet processed, not reported yet
         self._report_all = False  # whether the other end may have missed a report
         # Events of lanes that wait for room; a lane that waits has an entry, perhaps empty.
-        self._inbox: dict[Lane, deque[tuple[int, Publication, bool]]] = {}
+        self._inbox: dict[Lane, deque[tuple[int, Publication | Switch, bool]]] = {}
         self.overfull = False
         self._until_taken.clear()
         self._until_confirmed.clear()
@@ -163,9 +166,10 @@ class Link:
         self._kept_bytes += len(data)
         self._unsent += 1
         self.overfull = self._kept_bytes > self._limits.kept_bytes
+        if isinstance(packet, LANED):
+            self.flow.sent(lane_of(packet), self._number, len(data))
         if type(packet) is Publication:
             self.events_out += 1
-            self.flow.sent(lane_of(packet), self._number, len(data))
         else:
             self.control_out += 1
         if until_taken is not None:
@@ -263,16 +267,18 @@ class Link:
         self._heard = number
         if type(packet) is Publication:
             self.events_in += 1
+        else:
+            self.control_in += 1
+        if isinstance(packet, LANED):
             waiting = self._inbox.get(lane_of(packet))
             if waiting is None:
                 self._process(number, packet, confirm)
             else:
                 waiting.append((number, packet, confirm))
         else:
-            self.control_in += 1
             self._on_packet(self, packet, None)
 
-    def _process(self, number: int, event: Publication, confirm: bool) -> None:
+    def _process(self, number: int, event: Publication | Switch, confirm: bool) -> None:
         """Let the router have an event; if it finds no room, the next of its lane wait."""
         resets, lane = self._resets, lane_of(event)
         pending = self._follow(number) if confirm else None
@@ -300,6 +306,18 @@ class Link:
                 break
         if self.stream is not None:
             self.stream.schedule()
+
+    def skip(self, lane: Lane, life: int, newest: int) -> None:
+        """The router has processed the events of a lane up to this one, which came by other links:
+        discard those that wait here (`docs/decisions/0008-flow-control-by-source.md`)."""
+        waiting = self._inbox.get(lane)
+        while waiting and waiting[0][1].life == life and waiting[0][1].number <= newest:
+            number, _, confirm = waiting.popleft()
+            self._unsaid[lane] = number
+            if confirm:
+                self.confirm(number, True, self.life)
+            if self.stream is not None:
+                self.stream.schedule()
 
     def _follow(self, number: int) -> Pending:
         resets = self._resets

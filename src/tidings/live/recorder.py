@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidings.live.edge import Growing
+from tidings.routing.planes.board import Board
 from tidings.routing.protocol import Action, Cause, Timing
 from tidings.routing.protocols import PROTOCOLS
 from tidings.wire.frames import MAX_ROUTER, Frames, frame
@@ -90,7 +91,8 @@ def replay(path: Path) -> tuple[int, list[Difference]]:
     """Replay a recording: how many causes there were, and where the actions differ."""
     header, entries = read_recording(path)
     make = PROTOCOLS[header.protocol].make
-    router = make(header.node, header.life, Timing(*header.timing), matcher=Growing)
+    board = Board(Growing())
+    router = make(header.node, header.life, Timing(*header.timing), board=board)
     differences = []
     count = 0
     for count, entry in enumerate(entries, 1):

@@ -80,7 +80,7 @@ class Counts:
     links_lost: int = 0
 
 
-class Host(Protocol):
+class RouterHost(Protocol):
     """What a router needs of the world."""
 
     def dial(self, dial: Dial) -> None:
@@ -96,7 +96,7 @@ class RouterCore:
     def __init__(
         self,
         settings: Settings,
-        host: Host,
+        host: RouterHost,
         timers: Timers,
         entropy: Callable[[int], int],  # gives random bits
         limits: Limits = LIMITS,
@@ -113,14 +113,14 @@ class RouterCore:
         self.epoch = 0
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
-        self._matchers: list[Growing] = []
-        self.edge = Edge(self._announce, self._matcher())
+        self._matcher = Growing()
+        self.edge = Edge(self._announce, self._matcher)
         self.drops: dict[str, int] = {}
         self.probes = Probes(self)
         self.doorway = Doorway(self)
         self.dialler = Dialler(self)
         self.protocol = PROTOCOLS[settings.protocol].make(
-            self.node, self.life, settings.timing, matcher=self._matcher
+            self.node, self.life, settings.timing, board=self.edge.board
         )
         self.entropy = entropy
         self._secret = entropy(128).to_bytes(16, "big")
@@ -138,6 +138,7 @@ class RouterCore:
         self._recorder: Recorder | None = None
         self._pending: tuple[Pending | None, Pending | None] = (None, None)
         self._gate: Gate | None = None
+        self._switching = Gate()  # full while the protocol waits for its events to pass
         self._started_at = timers.now
 
     # Start and stop
@@ -205,13 +206,7 @@ class RouterCore:
                 self._loaded(None)
 
     def _loaded(self, error: Any) -> None:
-        for matcher in self._matchers:
-            matcher.grow()
-
-    def _matcher(self) -> Growing:
-        """A matcher that will be compiled when the compiler is loaded."""
-        self._matchers.append(Growing())
-        return self._matchers[-1]
+        self._matcher.grow()
 
     # The loop around the protocol
 
@@ -228,6 +223,8 @@ class RouterCore:
         )
         if not is_event:  # events change no timer
             self._arm()
+            if self._switching.full and not getattr(self.protocol, "is_switching", False):
+                self._switching.clear()
 
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
@@ -262,6 +259,13 @@ class RouterCore:
         self.happen(Woken())
 
     # Events
+
+    def switching(self) -> Gate | None:
+        """The gate to wait for before anything is published, while the source's tree changes."""
+        if not getattr(self.protocol, "is_switching", False):
+            return None
+        self._switching.full = True
+        return self._switching
 
     def publish(
         self, session: Session, number: int, event: dict[str, Any], level: int, follow: Any
@@ -311,6 +315,9 @@ class RouterCore:
         self._pending = (None, follow)
         self.happen(Received(link.neighbour, packet))
         self._pending = (None, None)
+        if type(packet) is Publication and not packet.topology:  # it follows no tree
+            for other in self.links.values():
+                other.skip(lane_of(packet), packet.life, packet.number)
         if isinstance(packet, Advertisement | Reply):
             interests = getattr(self.protocol, "table", {}).values()
             if any(len(text) >= LONG for text in interests):
@@ -321,13 +328,13 @@ class RouterCore:
         link = self.links.get(neighbour)
         if link is None:
             return
-        if type(packet) is not Publication:
-            link.send(packet, None, None)
-        else:
+        if type(packet) is Publication:
             link.send(packet, *self._pending)
             gate = link.flow.gate(lane_of(packet))
             if gate is not None:
                 self._gate = gate
+        else:
+            link.send(packet, None, None)
         if link.overfull:
             self.timers.after(0, partial(self._overfull, link))
 

@@ -337,6 +337,10 @@ class Session:
         """Route the publications that wait, until one finds no room on its path."""
         while self._batches and not self._held:
             batch = self._batches[0]
+            gate = self.router.switching()
+            if gate is not None:
+                self._wait(gate)
+                break
             while batch.events and not self._held:
                 self._publish_one(batch.number, batch.events.popleft(), batch)
                 batch.number += 1
@@ -358,8 +362,11 @@ class Session:
         if pending is not None:
             pending.end()
         if gate is not None:
-            self._held = True
-            gate.wait(self._released)
+            self._wait(gate)
+
+    def _wait(self, gate: Gate) -> None:
+        self._held = True
+        gate.wait(self._released)
 
     def _released(self) -> None:
         self._held = False

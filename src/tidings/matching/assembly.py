@@ -169,7 +169,8 @@ def _plan(texts: pa.Array, flat: Flat) -> Plan:
     residuals: dict[int, Expression] = {}
     whole = flat.predicates.column("whole").to_numpy()
     for number in np.flatnonzero(whole).tolist():
-        residuals[int(begins[number])] = parse(texts[number].as_py()).expression
+        written = parse(texts[number].as_py(), max_characters=None)
+        residuals[int(begins[number])] = written.expression
     return compile_plan(filters, owners, residuals, counts.size)
 
 

@@ -148,7 +148,7 @@ class StoredPredicates(MutableMapping[Id, Predicate]):
 
     def __getitem__(self, id: Id) -> Predicate:
         found = self.written(id)
-        return found if isinstance(found, Predicate) else parse(*found)
+        return found if isinstance(found, Predicate) else parse(*found, max_characters=None)
 
     def written(self, id: Id) -> Predicate | Written:
         """The predicate of an id; a stored one is not parsed."""
@@ -298,7 +298,7 @@ def _text(expression: Expression, whose: str) -> str:
     text = tx.write(expression)
     if len(text) > PLAIN_TEXT or text.count("(") > MAX_DEPTH:
         try:
-            tx.read(text)
+            tx.read(text, None)
         except PredicateError as error:
             raise TableFileError(
                 f"{whose} has no text that can be read again ({error.summary}); split it"

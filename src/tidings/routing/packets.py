@@ -75,6 +75,7 @@ class Reply(Struct, frozen=True, gc=False, array_like=True, tag=7):
     issuer: str
     number: int
     predicate: str
+    switched: bool = False  # whether I and those below me publish by the issuer's topology
 
 
 class Publication(Struct, frozen=True, gc=False, array_like=True, tag=8):
@@ -84,6 +85,7 @@ class Publication(Struct, frozen=True, gc=False, array_like=True, tag=8):
     life: int
     number: int
     event: dict[str, Any]
+    topology: int = 0  # the links by which its source computed its tree, as a digest
 
 
 class Announcement(Struct, frozen=True, gc=False, array_like=True, tag=9):
@@ -108,6 +110,25 @@ class Again(Struct, frozen=True, gc=False, array_like=True, tag=12):
     """Subscription forwarding (S10): tell me all that your side wants."""
 
 
+class Switch(Struct, frozen=True, gc=False, array_like=True, tag=13):
+    """My next events come by another tree: say when the earlier ones have passed.
+
+    It follows the events of its source, and nothing of that source overtakes it.
+    """
+
+    source: str
+    life: int
+    number: int
+    topology: int  # of the tree that it follows
+
+
+class Switched(Struct, frozen=True, gc=False, array_like=True, tag=14):
+    """The `Switch` of this number has reached everyone below me in the source's tree."""
+
+    source: str
+    number: int
+
+
 Packet = (
     Hello
     | Records
@@ -121,4 +142,6 @@ Packet = (
     | Retraction
     | Announcements
     | Again
+    | Switch
+    | Switched
 )

@@ -3,7 +3,7 @@
     handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
     explain_links(source, event) -> for each link, whether the event would take it, and why
 
-Time is nanoseconds on the node's own clock, which only has to go forward. Equal state and cause
+Time is nanoseconds on the node's own clock, which may leap, forward and back. Equal state and cause
 give equal actions: a protocol reads no clock, draws no random numbers, and depends on no order
 except that of its causes. The simulator and the live router are the same short loop around it.
 Causes and actions are plain values, so a run can be recorded and replayed.

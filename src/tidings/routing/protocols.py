@@ -14,7 +14,7 @@ from tidings.routing.source_trees.content import ContentRouter
 class Row(NamedTuple):
     """A protocol: how to make a node of it, and what it needs and promises."""
 
-    make: Callable[..., Protocol]  # node, life, timing, topologies, matcher
+    make: Callable[..., Protocol]  # node, life, timing, topologies, matcher, board
     idea: str
     any_graph: bool = False  # or only networks without cycles
     confirms: bool = False  # whether it says when a subscription is established

@@ -246,9 +246,10 @@ def slow(storm: Storm) -> Callable[[], None]:
 
 
 def skew(storm: Storm) -> Callable[[], None]:
-    """A node's clock leaps forward."""
+    """A node's clock leaps, forward or back."""
     node = storm.network.nodes[storm.chance.choice(sorted(storm.network.nodes))]
-    node.offset += storm.chance.randint(1, 3_600) * SECOND
+    leap = storm.chance.randint(1, 3_600) * SECOND
+    node.offset += leap if storm.chance.random() < 0.5 else -leap
     node.wake_at = None  # the next packet wakes it, and it finds that it is late
     return lambda: None
 

@@ -3,14 +3,24 @@
 A subscription is drawn together with the plainest possible test of an event. The test owes nothing
 to the language room, so the oracle can judge every delivery by it. Subscriptions are broad and
 narrow, equal, covering and overlapping, so that pruning and reduction have something to get wrong.
+
+There are two loads. The plain one has a small vocabulary, for which a few events show all that can
+be told apart. The other draws from the whole language.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
+from tidings.sim import predicates
+
 KINDS: Final = 5
+LONG_SHARE: Final = 0.03  # of the subscriptions from the whole language
+SAMPLES: Final = 60  # events that stand for all, where there are too many sorts
 PRICES: Final = (0, 5, 10, 15)  # in subscriptions; events have those between as well
 SITES: Final = ("oslo", "osaka", "lima", "lille")
 
@@ -73,6 +83,60 @@ class Want(NamedTuple):
 
     def __str__(self) -> str:
         return " or ".join(" and ".join(map(str, filter)) for filter in self.filters)
+
+
+class Phrase(NamedTuple):
+    """A subscription from the whole language, as the oracle sees it."""
+
+    predicate: predicates.Predicate
+
+    def wants(self, event: Event) -> bool:
+        """Whether the event matches."""
+        return self.predicate.holds(event)
+
+    def __str__(self) -> str:
+        return str(self.predicate)
+
+
+AnyWant = Want | Phrase
+
+
+class Load:
+    """Draws the subscriptions and events of a run, plain or from the whole language."""
+
+    def __init__(self, chance: Random, whole: bool) -> None:
+        self._chance = chance
+        self._whole = whole
+
+    def want(self) -> AnyWant:
+        """A subscription."""
+        if not self._whole:
+            return draw_want(self._chance)
+        size = "long" if self._chance.random() < LONG_SHARE else "usual"
+        return Phrase(predicates.draw_predicate(self._chance, size))
+
+    def event(self, number: int, held: Sequence[AnyWant]) -> Event:
+        """An event; its number makes it unique. Many match one of the subscriptions held."""
+        if not self._whole:
+            return draw_event(self._chance, number)
+        return {**self._aimed(self._chance, held), "number": number}
+
+    def samples(self, held: Sequence[AnyWant]) -> Sequence[Event]:
+        """Events to try on tables."""
+        if not self._whole:
+            return SORTS
+        chance = Random(len(held))
+        return [self._aimed(chance, held) for _ in range(SAMPLES)]
+
+    def _aimed(self, chance: Random, held: Sequence[AnyWant]) -> Event:
+        aims = [want.predicate for want in held if isinstance(want, Phrase)]
+        while True:
+            event = predicates.draw_event(chance, aims)
+            try:
+                msgspec.msgpack.encode(event)
+            except OverflowError:  # an integer that no packet carries
+                continue
+            return event
 
 
 def draw_want(chance: Random) -> Want:

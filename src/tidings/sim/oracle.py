@@ -14,11 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tidings.routing.packets import Packet, Publication
-from tidings.routing.planes.interests import NOTHING, predicate_of
-from tidings.routing.planes.topology import Routes, Topology, weight_of
 from tidings.routing.protocol import SECOND, Deliver, Drop, Established
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import Event, Want
+from tidings.sim.load import AnyWant, Event
 from tidings.sim.network import Network, Node
 
 TRANSIT = 2 * SECOND  # after it an event that has not arrived counts as lost
@@ -32,12 +30,14 @@ class Enough(Exception):
 class Held:
     """A subscription that a node holds."""
 
-    __slots__ = ("established", "node", "want")
+    __slots__ = ("established", "newest", "node", "reach", "want")
 
-    def __init__(self, node: str, want: Want) -> None:
+    def __init__(self, node: str, want: AnyWant) -> None:
         self.node = node
         self.want = want
         self.established = False
+        self.reach: set[str] = set()  # the nodes that must send it what it matches
+        self.newest: dict[str, int] = {}  # by source: the number of the last event that was due
 
 
 class Fate:
@@ -63,56 +63,120 @@ class Fate:
         return owed
 
 
+Hops = dict[str, dict[str, str]]  # by node and destination: the neighbour that comes next
+
+
 class Truth:
-    """The true network at a moment: nodes that run, and links that work in both directions."""
+    """The true network at a moment: nodes that run, and links that work in both directions.
+
+    Distances are found here anew, and how the nodes break ties is theirs: any shortest paths will
+    do, if they are the same in both directions.
+    """
 
     def __init__(self, network: Network) -> None:
         self.running = [node.name for node in network.nodes.values() if node.running]
-        adjacency: dict[str, dict[str, int]] = {name: {} for name in self.running}
+        self.costs: dict[str, dict[str, int]] = {name: {} for name in self.running}
         for (one, other), link in network.links.items():
             carries = not link.cut and not network.links[other, one].cut
-            if carries and one in adjacency and other in adjacency:
+            if carries and one in self.costs and other in self.costs:
                 cost = max(network.costs[one, other], network.costs[other, one])
-                adjacency[one][other] = weight_of(min(one, other), max(one, other), cost)
-        self._topology = Topology(0, adjacency)
-        self._routes: dict[str, Routes] = {}
-
-    def routes(self, name: str) -> Routes:
-        """A node's place in the network."""
-        found = self._routes.get(name)
-        if found is None:
-            found = self._routes[name] = Routes(name, self._topology)
-        return found
+                self.costs[one][other] = cost
+        self._distances: dict[str, dict[str, int]] = {}
 
     def reaches(self, source: str) -> dict[str, int]:
-        """The nodes in reach of one, and itself."""
-        return self._topology.distances(source)
+        """The nodes in reach of one, itself included, and what it costs to get there."""
+        found = self._distances.get(source)
+        if found is None:
+            found = self._distances[source] = {source: 0}
+            around = {0: [source]}  # nodes by the cost at which they may have been reached
+            while around:
+                cost = min(around)
+                for node in around.pop(cost):
+                    if found[node] != cost:
+                        continue
+                    for other, more in self.costs[node].items():
+                        if cost + more < found.get(other, cost + more + 1):
+                            found[other] = cost + more
+                            around.setdefault(cost + more, []).append(other)
+        return found
 
-    def links_needed(self, source: str, wanting: set[str]) -> int:
-        """The number of links that an event needs from a source to the nodes that want it."""
-        links: set[tuple[str, str]] = set()
-        for target in wanting:
-            while target != source and target in self.routes(source).hop:
-                above = self.routes(target).hop[source]
-                if (above, target) in links:
-                    break
-                links.add((above, target))
-                target = above
-        return len(links)
+    def hops_across(self, source: str) -> int:
+        """The links on the longest of the shortest paths from a node."""
+        hops = {source: 0}
+        reach = self.reaches(source)
+        for node in sorted(reach, key=reach.__getitem__):  # the nearest come first
+            for other, more in self.costs[node].items():
+                if reach[other] == reach[node] + more:
+                    hops[other] = max(hops.get(other, 0), hops[node] + 1)
+        return max(hops.values())
 
-    def pif(self, source: str, wanting: set[str]) -> set[tuple[str, str]]:
-        """The links that an event takes under PIF (U4): those in the source's tree behind which
-        some node wants it."""
-        links: set[tuple[str, str]] = set()
-        here = [source]
-        for node in here:  # grows while it is read
-            hop = self.routes(node).hop
-            behind = {hop[name] for name in wanting if name in hop}
-            for child in self.routes(node).children(source):
-                if child in behind:
-                    links.add((node, child))
-                    here.append(child)
-        return links
+    def some_hops(self) -> Hops:
+        """Shortest paths, for nodes that know of none themselves."""
+        return {
+            name: {
+                other: min(
+                    hop
+                    for hop, more in self.costs[name].items()
+                    if more + self.reaches(hop)[other] == cost
+                )
+                for other, cost in self.reaches(name).items()
+                if other != name
+            }
+            for name in self.running
+        }
+
+    def wrong_paths(self, hops: Hops) -> Iterator[str]:
+        """Where the next hops of nodes are not shortest paths, the same in both directions."""
+        before: Hops = {}  # by source and destination: the last node on the path between them
+        for name in self.running:
+            reach = self.reaches(name)
+            mine = hops[name]
+            if mine.keys() != reach.keys() - {name}:
+                yield f"{name} has routes to {sorted(mine)}, not to {sorted(reach)}"
+                return
+            for other, hop in mine.items():
+                cost = self.costs[name].get(hop)
+                if cost is None or cost + self.reaches(hop)[other] != reach[other]:
+                    yield f"{name} has no shortest path to {other}: by {hop}"
+                    return
+        for target in self.running:
+            for name in sorted(self.reaches(target), key=self.reaches(target).__getitem__):
+                if name != target:  # the nearest come first, so the next hop is done already
+                    hop = hops[name][target]
+                    last = name if hop == target else before[hop][target]
+                    before.setdefault(name, {})[target] = last
+        for name, lasts in before.items():
+            for other, last in lasts.items():
+                if hops[other][name] != last:
+                    yield f"the path from {name} to {other} is not the one back"
+                    return
+
+
+def links_needed(hops: Hops, source: str, wanting: set[str]) -> int:
+    """The number of links that an event needs from a source to the nodes that want it."""
+    links: set[tuple[str, str]] = set()
+    for target in wanting:
+        while target != source and source in hops[target]:
+            above = hops[target][source]
+            if (above, target) in links:
+                break
+            links.add((above, target))
+            target = above
+    return len(links)
+
+
+def pif(hops: Hops, source: str, wanting: set[str]) -> set[tuple[str, str]]:
+    """The links that an event takes under PIF (U4): those in the source's tree behind which some
+    node wants it."""
+    links: set[tuple[str, str]] = set()
+    here = [source]
+    for node in here:  # grows while it is read
+        behind = {hops[node][name] for name in wanting if name in hops[node]}
+        for child in sorted(behind):
+            if hops[child].get(source) == node:
+                links.add((node, child))
+                here.append(child)
+    return links
 
 
 class Oracle:
@@ -123,6 +187,9 @@ class Oracle:
         self.first_only = first_only  # end at the first violation
         self.held: dict[str, Held] = {}
         self.violations: list[str] = []
+        self.in_order = False  # whether links keep packets in order, so that events stay in order
+        self.hops: Hops = {}  # the paths when the network was last found right
+        self._right: Truth | None = None  # the network at that time
         self._fates: dict[int, Fate] = {}
         self._open: dict[int, Fate] = {}
 
@@ -135,7 +202,7 @@ class Oracle:
 
     # What the users do
 
-    def subscribe(self, id: str, node: str, want: Want) -> None:
+    def subscribe(self, id: str, node: str, want: AnyWant) -> None:
         """Someone is about to subscribe."""
         self.held[id] = Held(node, want)
 
@@ -147,17 +214,23 @@ class Oracle:
                 self.ledger.withdrawn += 1
 
     def publish(self, event: Event, source: str, stable: bool, truth: Truth) -> None:
-        """Someone is about to publish an event."""
+        """Someone is about to publish an event.
+
+        In a stable network it is due to the established subscriptions of which its source must
+        know: those that it could reach when the network was last found right, and those that have
+        been established since, at a node that knew of the source.
+        """
         fate = Fate(event, source)
         reach = truth.reaches(source)
         wanting = set()
         for id, held in self.held.items():
             if held.want.wants(event) and held.node in reach:
                 wanting.add(held.node)
-                owed = fate.due if stable and held.established else fate.hoped
+                known = held.node == source or source in held.reach
+                owed = fate.due if stable and held.established and known else fate.hoped
                 owed[id] = None
-        if stable:
-            fate.needed = truth.links_needed(source, wanting)
+        if stable and self._right is not None and self._right.costs == truth.costs:
+            fate.needed = links_needed(self.hops, source, wanting)
         self._fates[event["number"]] = self._open[event["number"]] = fate
         self.ledger.published += 1
         self.ledger.expected += len(fate.due) + len(fate.hoped)
@@ -221,20 +294,43 @@ class Oracle:
                 self.violated(now, f"twice: {node.name} delivers {event} to {id}")
             else:
                 self.ledger.delivered += 1
+                if self.in_order and id in fate.due:
+                    self._in_order(now, held, fate)
                 if not fate.owed_to(id):
                     self.ledger.surplus += 1
                 elif fate.closed:  # it comes late, and has been counted as lost
                     self.ledger.lost -= 1
                 fate.got.add(id)
 
+    def _in_order(self, now: int, held: Held, fate: Fate) -> None:
+        number = fate.event["number"]
+        if number < held.newest.get(fate.source, 0):
+            self.violated(now, f"overtaken: event {fate.event} from {fate.source} at {held.node}")
+        held.newest[fate.source] = number
+
     def established(self, now: int, node: Node, action: Established) -> None:
-        """A node says that subscriptions are established."""
+        """A node says that subscriptions are established, at all nodes that it knows of."""
+        plane = getattr(node.router, "plane", None)
+        known = self._known_to(node.name) if plane is None else set(plane.routes.hop)
         for id in action.subscriptions:
             held = self.held.get(id)
             if held is None or held.node != node.name:
                 self.violated(now, f"unexpected: {node.name} establishes {id}, which is not held")
             else:
                 held.established = True
+                held.reach = held.reach | known
+
+    def presume(self, id: str) -> None:
+        """Enough time has passed that a subscription must be established."""
+        held = self.held[id]
+        held.established = True
+        held.reach = self._known_to(held.node)
+
+    def _known_to(self, name: str) -> set[str]:
+        """The nodes in reach of one when the network was last found right."""
+        if self._right is None or name not in self._right.costs:
+            return set()
+        return set(self._right.reaches(name))
 
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
@@ -242,9 +338,16 @@ class Oracle:
 
     # What the network is like
 
-    def wants_by_node(self) -> dict[str, list[Want]]:
+    def found_right(self, network: Network, truth: Truth) -> None:
+        """The nodes agree with the truth: from now on they must send each other all they want."""
+        self._right = truth
+        self.hops = hops_of(network, truth) or truth.some_hops()
+        for held in self.held.values():
+            held.reach = self._known_to(held.node)
+
+    def wants_by_node(self) -> dict[str, list[AnyWant]]:
         """What each node wants."""
-        found: dict[str, list[Want]] = {}
+        found: dict[str, list[AnyWant]] = {}
         for held in self.held.values():
             found.setdefault(held.node, []).append(held.want)
         return found
@@ -254,31 +357,40 @@ class Oracle:
     ) -> Iterator[str]:
         """Where the nodes of a content-based network disagree with the truth.
 
-        Routes must be those of the true network. A table must let through whatever any node behind
-        an interface wants. If `exact`, it must let through nothing else, and there must be records
-        of exactly the nodes that run.
+        Routes must be shortest paths in the true network, the same in both directions. A node must
+        let through whatever any node behind an interface wants. If `exact`, it must let through
+        nothing else, and there must be records of exactly the nodes that run.
         """
+        hops = hops_of(network, truth)
+        wrong = next(truth.wrong_paths(hops), None)
+        if wrong is not None:
+            yield wrong
+            return
+        routers: dict[str, Any] = {name: network.nodes[name].router for name in truth.running}
+        unsettled = [name for name in truth.running if not routers[name].is_settled()]
+        if unsettled:
+            yield f"{unsettled[0]} is not settled"
+            return
         wants = self.wants_by_node()
         wanting = [
             {name for name, wanted in wants.items() if any(w.wants(event) for w in wanted)}
             for event in samples
         ]
-        for name in truth.running:
-            router: Any = network.nodes[name].router
-            hop = truth.routes(name).hop
-            if router.plane.routes.hop != hop:
-                yield f"{name} has wrong routes"
-                continue
-            if not router.is_settled():
-                yield f"{name} is not settled"
-                continue
+        for name, router in routers.items():
             if exact and sorted(router.plane.records) != sorted(truth.reaches(name)):
                 yield f"{name} has records of {sorted(router.plane.records)}"
-            for interface in truth.routes(name).children(name):
-                check = predicate_of(router.table.get(interface, NOTHING)).matches
+            hop = hops[name]
+            for interface in sorted(set(hop.values())):
                 for event, who in zip(samples, wanting, strict=True):
                     wanted = any(hop.get(other) == interface for other in who)
-                    if wanted and not check(event):
+                    sent = router.is_wanted(interface, event, router.views.newest)
+                    if wanted and not sent:
                         yield f"{name} hides a receiver of {event} behind {interface}"
-                    elif exact and not wanted and check(event):
+                    elif exact and not wanted and sent:
                         yield f"{name} sends {event} to {interface}, where nobody wants it"
+
+
+def hops_of(network: Network, truth: Truth) -> Hops:
+    """The next hops as the nodes have them, where they are nodes of a content-based network."""
+    routers: dict[str, Any] = {name: network.nodes[name].router for name in truth.running}
+    return {n: dict(r.plane.routes.hop) for n, r in routers.items() if hasattr(r, "plane")}

@@ -6,10 +6,13 @@ one, they are broken: a run of the simulator proves little unless it catches all
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from tidings.matching.scan import Scan
 from tidings.routing.flooding.router import FloodRouter
 from tidings.routing.packets import Advertisement, Publication, Record, Request
+from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
@@ -17,6 +20,7 @@ from tidings.routing.planes.once import Once
 from tidings.routing.protocol import Action, Cause, Established, Send, Subscribe
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
+from tidings.routing.source_trees.views import View
 from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
 
 
@@ -25,9 +29,9 @@ class PruneByInterface(ContentRouter):
 
     nothing_new = False
 
-    def widen(self, neighbour: str, predicate: str) -> None:
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
         self.nothing_new = beyond(predicate, self.table.get(neighbour, NOTHING)) == NOTHING
-        super().widen(neighbour, predicate)
+        super().widen(issuer, neighbour, predicate)
 
     def added(self, predicate: str) -> str:
         stop, self.nothing_new = self.nothing_new, False
@@ -45,16 +49,16 @@ class CoveringReversed(ContentRouter):
 class AdvertisementReplaces(ContentRouter):
     """Puts an advertised predicate in the place of the interface's."""
 
-    def widen(self, neighbour: str, predicate: str) -> None:
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
         self.table[neighbour] = NOTHING
-        super().widen(neighbour, predicate)
+        super().widen(issuer, neighbour, predicate)
 
 
 class ReplyForgetsItself(ContentRouter):
     """Replies what nodes below want, and not what this node wants."""
 
     def reply(self, found: list[str]) -> str:
-        return join(found)
+        return self.join(found)
 
 
 class ReplyForgetsOthers(ContentRouter):
@@ -68,14 +72,14 @@ class ReplyTakesOneBranch(ContentRouter):
     """Replies for only one of the children."""
 
     def reply(self, found: list[str]) -> str:
-        return join((self.interest(), *found[:1]))
+        return self.join((self.interest(), *found[:1]))
 
 
 class ReplyOvertakes(ContentRouter):
     """A reply removes what was advertised while it was collected."""
 
-    def widen(self, neighbour: str, predicate: str) -> None:
-        self.table[neighbour] = join((self.table.get(neighbour, NOTHING), predicate))
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
+        self.views.widen(issuer, predicate)
 
 
 class ReplyWidens(ContentRouter):
@@ -95,7 +99,7 @@ class AnyView(ContentRouter):
 class NoReversePath(ContentRouter):
     """Takes packets from whichever neighbour they come."""
 
-    def on_reverse_path(self, neighbour: str, source: str) -> bool:
+    def on_reverse_path(self, neighbour: str, source: str, view: View) -> bool:
         return source != self.node
 
 
@@ -136,7 +140,7 @@ class UnsubscribeIgnored(ContentRouter):
         super()._subscribe(id, predicate, now, out)
 
     def interest(self) -> str:
-        return join(getattr(self, "once_wanted", {}).values())
+        return self.join(getattr(self, "once_wanted", {}).values())
 
 
 class UnsubscribedMatches(ContentRouter):
@@ -150,31 +154,32 @@ class UnsubscribedMatches(ContentRouter):
 class LivesNotTold(ContentRouter):
     """Compares the numbers of a new life with those of the last."""
 
-    def is_news(self, packet: Advertisement | Request, seen: dict[str, tuple[int, int]]) -> bool:
-        if packet.number <= seen.get(packet.issuer, (0, 0))[1]:
+    def is_news(
+        self, issuer: str, life: int, number: int, seen: dict[str, tuple[int, int]]
+    ) -> bool:
+        if number <= seen.get(issuer, (0, 0))[1]:
             return False
-        seen[packet.issuer] = packet.life, packet.number
+        seen[issuer] = life, number
         return True
 
 
 class ForwardEverywhere(ContentRouter):
     """Sends an event on through every interface that wants it, in the tree or not."""
 
-    def forward(self, publication: Publication, out: list[Action]) -> None:
-        super().forward(publication, [])
+    def forward(self, publication: Publication, view: View, out: list[Action]) -> None:
         self.local.deliver(publication, out)
         out.extend(
             Send(name, publication)
             for name in self.plane.neighbours.up()
-            if self.is_wanted(name, publication.event)
-            and name != self.plane.routes.hop.get(publication.source)
+            if self.is_wanted(name, publication.event, view)
+            and name != view.routes.hop.get(publication.source)
         )
 
 
 class ForwardBlindly(ContentRouter):
     """Sends an event on in the whole tree."""
 
-    def is_wanted(self, interface: str, event: dict[str, Any]) -> bool:
+    def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
         return True
 
 
@@ -252,6 +257,99 @@ class SilenceNotNoticed(ContentRouter):
     plane_of = PatientPlane
 
 
+class CutShort(ContentRouter):
+    """Leaves out what does not fit, where it should say something coarser."""
+
+    def join(self, predicates: Iterable[str]) -> str:
+        whole = join(predicates)
+        if len(whole) <= self.bounds.characters:
+            return whole
+        return " or ".join(whole.split(" or ")[:1])
+
+
+class NothingTold(ContentRouter):
+    """Says nothing where what it should say is too long."""
+
+    def reply(self, found: list[str]) -> str:
+        whole = join((self.interest(), *found))
+        return NOTHING if len(whole) > self.bounds.characters else whole
+
+
+class FirstTable(Board):
+    def _take(self, table: dict[str, str]) -> None:
+        if len(self._table) < len(table):
+            super()._take(table)
+
+
+class BoardNeverLooksAgain(ContentRouter):
+    """Matches by the table as it was when the last interface came."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.board = FirstTable(Scan())
+
+
+class FullBoard(Board):
+    def _replace(self, interface: str, text: str) -> None:
+        self._parts.pop(interface, None)
+        super()._replace(interface, text)
+
+
+class BoardForgetsNothing(ContentRouter):
+    """Leaves in the matcher what an interface no longer wants."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.board = FullBoard(Scan())
+
+
+class NewestView(ContentRouter):
+    """Forwards every event by its own newest view, whatever its source sees."""
+
+    def view_of(self, publication: Publication) -> View:
+        return self.views.newest
+
+
+class SwitchAtOnce(ContentRouter):
+    """Publishes by new paths as soon as it knows them, and not when every node does."""
+
+    def _rerouted(self, now: int, out: list[Action]) -> None:
+        super()._rerouted(now, out)
+        self._end_switch(now, out)
+
+
+class NoMarker(ContentRouter):
+    """Publishes by new paths before its earlier events have passed."""
+
+    def _start_switch(self, now: int, out: list[Action]) -> None:
+        self._end_switch(now, out)
+
+
+class FormerViewsForget(ContentRouter):
+    """Adds advertisements to the newest view only."""
+
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
+        tables = [(view, dict(view.table)) for view in self.views.former()]
+        super().widen(issuer, neighbour, predicate)
+        for view, table in tables:
+            view.table = table
+
+
+class ReceiptBeforeSwitch(ContentRouter):
+    """Confirms the advertisement of a node to which it does not publish yet."""
+
+    def publishes_to(self, issuer: str) -> bool:
+        return True
+
+
+class PrunesTooSoon(ContentRouter):
+    """Prunes while other nodes still publish by a former view."""
+
+    def added(self, predicate: str) -> str:
+        self._all_switched = True
+        return super().added(predicate)
+
+
 class StopsAtEquals(SubscriptionRouter):
     """Stops an announcement where an equal one is known, as the survey has it."""
 
@@ -292,20 +390,30 @@ PLANTS: Final[dict[str, Plant]] = {
     "reply widens": Plant("cbcb", ReplyWidens),
     "any view": Plant("cbcb", AnyView, first=5),
     "no reverse path": Plant("cbcb", NoReversePath, first=12),
-    "early receipt": Plant("cbcb", EarlyReceipt, first=7),
+    "early receipt": Plant("cbcb", EarlyReceipt, first=11),
     "established at once": Plant("cbcb", EstablishedAtOnce),
     "no retry": Plant("cbcb", NoRetry),
-    "unsubscribe ignored": Plant("cbcb", UnsubscribeIgnored),
+    "unsubscribe ignored": Plant("cbcb", UnsubscribeIgnored, first=1),
     "unsubscribed matches": Plant("cbcb", UnsubscribedMatches),
     "lives not told": Plant("cbcb", LivesNotTold),
-    "forward everywhere": Plant("cbcb", ForwardEverywhere),
-    "forward blindly": Plant("cbcb", ForwardBlindly),
+    "forward everywhere": Plant("cbcb", ForwardEverywhere, first=1),
+    "forward blindly": Plant("cbcb", ForwardBlindly, first=1),
     "repetitions pass": Plant("cbcb", RepetitionsPass),
     "numbers not compared": Plant("cbcb", NumbersNotCompared),
-    "no aging": Plant("cbcb", NoAging, first=3),
-    "link down not told": Plant("cbcb", LinkDownNotTold),
-    "number not recovered": Plant("cbcb", NumberNotRecovered),
+    "no aging": Plant("cbcb", NoAging, first=9),
+    "link down not told": Plant("cbcb", LinkDownNotTold, first=1),
+    "number not recovered": Plant("cbcb", NumberNotRecovered, first=16),
     "silence not noticed": Plant("cbcb", SilenceNotNoticed),
+    "cut short": Plant("cbcb", CutShort),
+    "nothing told": Plant("cbcb", NothingTold),
+    "board never looks again": Plant("cbcb", BoardNeverLooksAgain),
+    "board forgets nothing": Plant("cbcb", BoardForgetsNothing),
+    "newest view": Plant("cbcb", NewestView),
+    "switch at once": Plant("cbcb", SwitchAtOnce),
+    "no marker": Plant("cbcb", NoMarker),
+    "former views forget": Plant("cbcb", FormerViewsForget),
+    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch),
+    "prunes too soon": Plant("cbcb", PrunesTooSoon),
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),

@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from tests.routing.networks import EVENTS, TEXTS
 from tidings.language.predicate import parse
-from tidings.routing.planes.interests import NOTHING, beyond, join
+from tidings.routing.planes.interests import (
+    EVERYTHING,
+    NOTHING,
+    Bounds,
+    beyond,
+    beyond_all,
+    join,
+    readable,
+)
 
 
 @given(st.sampled_from(TEXTS[2:]), st.sampled_from(TEXTS[2:]), st.sampled_from(EVENTS))
@@ -20,3 +28,32 @@ def test_what_a_predicate_adds_is_what_the_other_lacks(
     assert parse(text).covers(parse(rest))
     assert (rest == NOTHING) == parse(known).covers(parse(text))
     assert parse(join((text, known))).matches(event) == both
+
+
+@given(
+    st.lists(st.sampled_from(TEXTS[2:]), max_size=6),
+    st.sampled_from([Bounds(8, 1, 1), Bounds(30, 3, 2), Bounds(80, 6, 4)]),
+    st.sampled_from(EVENTS),
+)
+def test_past_the_bounds_a_join_is_coarser_and_never_less(
+    texts: list[str], bounds: Bounds, event: dict[str, Any]
+) -> None:
+    joined = join(texts, bounds)
+    assert len(joined) <= bounds.characters
+    if any(parse(text).matches(event) for text in texts):
+        assert parse(joined).matches(event)
+
+
+def test_what_is_known_is_never_taken_for_more_than_it_is() -> None:
+    """Too much to join exactly: the join covers what none of the parts does."""
+    lists = [", ".join(f"'{k}-{n}'" for n in range(3_000)) for k in range(9)]
+    known = [f"a in ({constants})" for constants in lists]
+    assert parse(join(known)).covers(parse("a = '3-none'"))
+    assert beyond_all("a = '3-none'", known) == "a = '3-none'"
+    assert beyond_all("a = '3-7'", known) == NOTHING
+    assert beyond_all("b = 1 or " + known[0], known) != NOTHING
+
+
+def test_a_text_that_cannot_be_read_stands_for_everything() -> None:
+    assert readable("price >> 5") == readable("x = '" + "y" * 2_000_000 + "'") == EVERYTHING
+    assert readable("price > 5") == "price > 5"

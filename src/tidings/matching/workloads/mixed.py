@@ -14,6 +14,7 @@ from tidings.language.constraint import MINDING_CASE, Constraint, Operand, simpl
 from tidings.language.filter import Filter, normalise
 from tidings.language.predicate import Predicate
 from tidings.language.reduction import absorb
+from tidings.language.work import CHEAP
 from tidings.matching.workloads.draws import Interval, Record, Subscription, describe, row_range
 from tidings.matching.workloads.vocabulary import vocabulary
 
@@ -42,7 +43,7 @@ class MixedWorkload:
             while not filters:  # now and then a drawn filter is impossible
                 drawn = (self._filter(source) for _ in range(source.randrange(*self.filters)))
                 filters = [filter for filter in drawn if filter is not None]
-            yield row, Predicate.of(absorb(filters, thorough=False))
+            yield row, Predicate.of(absorb(filters, work=CHEAP))
 
     def events(self, start: int, stop: int) -> list[Record]:
         return [

@@ -13,6 +13,7 @@ from typing import Any
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import Publication
+from tidings.routing.planes.board import Board
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.topology import Topologies
@@ -54,8 +55,9 @@ class FloodRouter:
         timing: Timing = USUAL,
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
+        board: Board | None = None,
     ) -> None:
-        self.local = Local(node, life, matcher)
+        self.local = Local(node, life, None if board is not None else matcher)
         self._neighbours: dict[str, None] = {}
         self._once = self.once_of()
 

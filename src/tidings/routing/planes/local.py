@@ -28,11 +28,11 @@ class Local:
 
     __slots__ = ("_matcher", "_published", "life", "node", "subscriptions")
 
-    def __init__(self, node: str, life: int, matcher: Callable[[], Matcher]) -> None:
+    def __init__(self, node: str, life: int, matcher: Callable[[], Matcher] | None) -> None:
         self.node = node
         self.life = life
         self.subscriptions: dict[str, str] = {}  # predicate by id
-        self._matcher = matcher()
+        self._matcher = None if matcher is None else matcher()  # None: a board decides
         self._published = 0
 
     def subscribe(self, id: str, predicate: str) -> str | None:
@@ -40,23 +40,30 @@ class Local:
         compiled = predicate_of(predicate)  # refused before anything has changed
         before = self.unsubscribe(id)
         self.subscriptions[id] = predicate
-        self._matcher.add(id, compiled)
+        if self._matcher is not None:
+            self._matcher.add(id, compiled)
         return before
 
     def unsubscribe(self, id: str) -> str | None:
         """Give a subscription up; returns its predicate, None if there is no such subscription."""
         before = self.subscriptions.pop(id, None)
-        if before is not None:
+        if before is not None and self._matcher is not None:
             self._matcher.remove(id)
         return before
 
-    def publish(self, event: dict[str, Any]) -> Publication:
+    def publish(self, event: dict[str, Any], topology: int = 0) -> Publication:
         """The packet of an event that is published here, with the next number."""
         self._published += 1
-        return Publication(self.node, self.life, self._published, event)
+        return Publication(self.node, self.life, self._published, event, topology)
 
     def deliver(self, publication: Publication, out: list[Action]) -> None:
-        """Hand an event to the subscriptions here that match it, if any does."""
+        """Hand an event to the subscriptions here that match it, if any does.
+
+        With a board, `Deliver` names none: its owner asks the board who gets the event.
+        """
+        if self._matcher is None:
+            out.append(Deliver((), publication))
+            return
         here = self._matcher.match(publication.event)
         if here:  # sorted, because matchers find them in different orders
             out.append(Deliver(tuple(sorted(map(str, here))), publication))

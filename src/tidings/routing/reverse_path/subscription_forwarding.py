@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from tidings.language.errors import PredicateError
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
@@ -31,10 +30,12 @@ from tidings.routing.packets import (
     Publication,
     Retraction,
 )
-from tidings.routing.planes.interests import predicate_of, shortened
+from tidings.routing.planes.board import Board
+from tidings.routing.planes.interests import readable, shortened, wants
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
     USUAL,
@@ -73,18 +74,21 @@ class SubscriptionRouter:
         timing: Timing = USUAL,
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
+        board: Board | None = None,
     ) -> None:
-        self.local = Local(node, life, matcher)
+        self.local = Local(node, life, None if board is not None else matcher)
         self.timing = timing
         self.wanted: dict[str, dict[str, None]] = {}  # by predicate: neighbours and HERE
         self.neighbours = Neighbours(life, timing)
         self._told: dict[str, dict[str, None]] = {}
+        self._clock = Steady()
         self._once = Once()
         self._hello_at: int | None = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
+        now = self._clock.read(now)
         match cause:
             case Received(neighbour, packet):
                 self._received(neighbour, packet, now, out)
@@ -121,7 +125,7 @@ class SubscriptionRouter:
 
     def timer(self) -> int | None:
         """When to wake."""
-        return self._hello_at
+        return self._clock.shown(self._hello_at)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -136,7 +140,7 @@ class SubscriptionRouter:
         found: dict[str, tuple[bool, str]] = {}
         for name in self.neighbours.known:
             wanted = (text for text, who in self.wanted.items() if name in who)
-            matching = next((text for text in wanted if predicate_of(text).matches(event)), None)
+            matching = next((text for text in wanted if wants(readable(text), event)), None)
             if matching is not None:
                 found[name] = True, f"nodes behind it want: {shortened(matching)}"
             elif not self.neighbours.is_up(name):
@@ -151,27 +155,24 @@ class SubscriptionRouter:
         if neighbour not in self.neighbours.known:
             out.append(Drop("no such link", packet))
             return
-        try:
-            match packet:
-                case Hello():
-                    self._hello(neighbour, packet, now, out)
-                case Publication():
-                    if self._once.first(packet):
-                        self._forward(packet, neighbour, out)
-                    else:
-                        out.append(Drop("a duplicate", packet))
-                case Announcement(predicate):
-                    self.learn(predicate, neighbour, out)
-                case Retraction(predicate):
-                    self.unlearn(predicate, neighbour, out)
-                case Announcements(predicates):
-                    self._learn_all(predicates, neighbour, out)
-                case Again():
-                    self.tell_all(neighbour, out)
-                case _:
-                    out.append(Drop("not of this protocol", packet))
-        except PredicateError:
-            out.append(Drop("a bad predicate", packet))
+        match packet:
+            case Hello():
+                self._hello(neighbour, packet, now, out)
+            case Publication():
+                if self._once.first(packet):
+                    self._forward(packet, neighbour, out)
+                else:
+                    out.append(Drop("a duplicate", packet))
+            case Announcement(predicate):
+                self.learn(predicate, neighbour, out)
+            case Retraction(predicate):
+                self.unlearn(predicate, neighbour, out)
+            case Announcements(predicates):
+                self._learn_all(predicates, neighbour, out)
+            case Again():
+                self.tell_all(neighbour, out)
+            case _:
+                out.append(Drop("not of this protocol", packet))
 
     def _hello(self, neighbour: str, hello: Hello, now: int, out: list[Action]) -> None:
         lost, came = self.neighbours.heard(neighbour, hello, now, self._digest(neighbour), out)
@@ -188,7 +189,7 @@ class SubscriptionRouter:
         self.local.deliver(publication, out)
         links: dict[str, None] = {}
         for text, who in self.wanted.items():
-            if not who.keys() <= links.keys() and predicate_of(text).matches(publication.event):
+            if not who.keys() <= links.keys() and wants(readable(text), publication.event):
                 links |= who
         out.extend(
             Send(name, publication)
@@ -199,8 +200,10 @@ class SubscriptionRouter:
     # What is wanted, and by whom
 
     def learn(self, predicate: str, who: str, out: list[Action]) -> None:
-        """Note that someone wants a predicate: a neighbour's side, or subscribers here."""
-        predicate_of(predicate)
+        """Note that someone wants a predicate: a neighbour's side, or subscribers here.
+
+        One that cannot be read is passed on as it is, and every event matches it.
+        """
         self.wanted.setdefault(predicate, {})[who] = None
         self.spread(predicate, out)
 

@@ -24,10 +24,9 @@ predicate that it matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from tidings.language.errors import PredicateError
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
@@ -39,21 +38,27 @@ from tidings.routing.packets import (
     Reply,
     Request,
     Summary,
+    Switch,
+    Switched,
 )
+from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import (
     NOTHING,
-    beyond,
+    USUAL_BOUNDS,
+    Bounds,
     beyond_all,
     join,
-    predicate_of,
+    readable,
     shortened,
     wants,
 )
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
-from tidings.routing.planes.topology import Routes, Topologies, digest_of
+from tidings.routing.planes.steady import Steady
+from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
+    SECOND,
     USUAL,
     Action,
     Cause,
@@ -71,12 +76,32 @@ from tidings.routing.protocol import (
     Woken,
     earliest,
 )
+from tidings.routing.source_trees.views import View, Views
 
 MOST_PATIENCE: Final = 4  # times the first wait, at most
+LONGEST_SWITCH: Final = 30 * SECOND  # after new routes: then a node publishes by them in any case
+
+
+def converges_within(timing: Timing, crossing: int) -> int:
+    """How long a network takes to be right after its last change, if no packet gets lost then.
+
+    `crossing` is how long a packet takes from one end of the network to the other. The silence of a
+    link is noticed (`dead`, at the next hello), or a lost record (at every second hello whose
+    digest differs). Then a record is told and crosses the network, perhaps after its origin has
+    heard of its number before a restart. Nodes compute routes after a rest. A request and its
+    replies cross the network, then a switch and its answers. An advertisement that met other
+    routes is repeated.
+    """
+    noticed = timing.dead + 3 * timing.hello
+    told = 2 * timing.gather + crossing
+    pulled = timing.hold + 2 * crossing
+    switched = timing.retry + 3 * crossing
+    return noticed + told + pulled + switched
 
 
 class Passing:
-    """An advertisement passed on: the neighbour above, and those below that have yet to confirm."""
+    """An advertisement or a switch passed on: the neighbour above, and those below that have yet
+    to confirm it."""
 
     __slots__ = ("number", "parent", "waiting")
 
@@ -89,7 +114,7 @@ class Passing:
 class Pull:
     """A request sent or passed on: the neighbours that have yet to reply, and the replies."""
 
-    __slots__ = ("children", "found", "number", "parent", "waiting")
+    __slots__ = ("children", "found", "number", "parent", "switched", "waiting")
 
     def __init__(self, number: int, parent: str, children: tuple[str, ...]) -> None:
         self.number = number
@@ -98,6 +123,7 @@ class Pull:
         self.waiting = dict.fromkeys(children)
         # Replies, and advertisements that have come since, by the neighbour that sent them.
         self.found: dict[str, list[str]] = {child: [] for child in children}
+        self.switched = True  # whether all that have replied publish by this topology
 
 
 class Patience:
@@ -153,13 +179,18 @@ class ContentRouter:
         timing: Timing = USUAL,
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
+        board: Board | None = None,
+        bounds: Bounds = USUAL_BOUNDS,
     ) -> None:
         self.node = node
         self.life = life
         self.timing = timing
+        self.board = board
+        self.bounds = bounds
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
-        self.local = Local(node, life, matcher)
-        self.table: dict[str, str] = {}  # what the nodes behind each interface want
+        self.local = Local(node, life, None if board is not None else matcher)
+        self.views = Views(self.plane.routes, self.join)
+        self._clock = Steady()
         self._once = self.once_of()
         # Own advertisements: one at a time; subscriptions made meanwhile wait for the next.
         self._confirmed: dict[str, str] = {}  # subscriptions that every node has
@@ -180,16 +211,34 @@ class ContentRouter:
         self._requests: dict[str, tuple[int, int]] = {}
         self._passing: dict[str, Passing] = {}
         self._pulls: dict[str, Pull] = {}
+        self._early: dict[str, tuple[str, Request]] = {}  # requests that wait for our routes
+        # The change from a former view to the newest: own, and those of others by source.
+        self._switches = 0
+        self._unswitched: dict[str, None] | None = None  # children that have yet to answer
+        self._switch_at: int | None = None
+        self._switch_by: int | None = None  # when this node stops waiting
+        self._switch_patience = Patience(timing.retry)
+        self._switching: dict[str, Passing] = {}
+        self._switches_seen: dict[str, tuple[int, int]] = {}
+        self._all_switched = False  # whether all nodes publish by the newest view, as far as known
+
+    @property
+    def table(self) -> dict[str, str]:
+        """What the nodes behind each interface want, in the newest view."""
+        return self.views.newest.table
 
     # The contract
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
-        if type(cause) is Received:  # nearly always
-            self._received(cause.neighbour, cause.packet, now, out)
+        if type(cause) is Received and type(cause.packet) is Publication:  # nearly always
+            self._publication(cause.neighbour, cause.packet, out)
             return out
+        now = self._clock.read(now)
         match cause:
+            case Received(neighbour, packet):
+                self._received(neighbour, packet, now, out)
             case Woken():
                 self._woken(now, out)
             case LinkUp(neighbour, cost):
@@ -204,17 +253,20 @@ class ContentRouter:
             case Unsubscribe(id):
                 self._unsubscribe(id)
             case Publish(event):
-                self.forward(self.local.publish(event), out)
+                view = self.views.used
+                self.forward(self.local.publish(event, view.routes.digest), view, out)
             case Leave():
                 self.plane.leave(now, out)
-                self._advertise_at = self._pull_at = None
+                self._advertise_at = self._pull_at = self._switch_at = self._switch_by = None
             case _:
                 raise TypeError(f"no cause: {cause!r}")
         return out
 
     def timer(self) -> int | None:
         """When to wake."""
-        return earliest(self.plane.timer(), earliest(self._advertise_at, self._pull_at))
+        own = earliest(self._advertise_at, self._pull_at)
+        switch = earliest(self._switch_at, self._switch_by)
+        return self._clock.shown(earliest(self.plane.timer(), earliest(own, switch)))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -228,9 +280,17 @@ class ContentRouter:
 
     def is_settled(self) -> bool:
         """Whether this node is at rest: its routes are up to date, every node has answered a pull
-        on these routes, and every node has its subscriptions."""
-        busy = self._advertising or self._waiting or self._behind
+        on these routes, it publishes by them, and every node has its subscriptions."""
+        busy = self._advertising or self._waiting or self._behind or self.views.is_behind()
         return not busy and self.plane.is_settled()
+
+    @property
+    def is_switching(self) -> bool:
+        """Whether this node waits until its events have passed, to publish by its newest view.
+
+        An event that is published meanwhile may be overtaken by later ones: hold it back.
+        """
+        return self._unswitched is not None
 
     # Packets
 
@@ -238,8 +298,6 @@ class ContentRouter:
         kind = type(packet)
         if kind is Hello:
             self.plane.hello(neighbour, packet, now, out)
-        elif kind is Publication:
-            self._publication(neighbour, packet, out)
         elif kind is Records:
             self.plane.news(neighbour, packet, now, out)
         elif kind is Request:
@@ -252,59 +310,73 @@ class ContentRouter:
             self._receipt(neighbour, packet, now, out)
         elif kind is Summary:
             self.plane.summary(neighbour, packet, now, out)
+        elif kind is Switch:
+            self._switch(neighbour, packet, out)
+        elif kind is Switched:
+            self._answer_to_switch(neighbour, packet, now, out)
         else:
             out.append(Drop("not of this protocol", packet))
 
     def _woken(self, now: int, out: list[Action]) -> None:
-        before = self.plane.routes
         if self.plane.wake(now, out):
-            self._rerouted(before, now, out)
+            self._rerouted(now, out)
         if self._advertise_at is not None and now >= self._advertise_at:
             self._advertise(now, out)
         if self._pull_at is not None and now >= self._pull_at:
             self._start_pull(now, out)
+        if self._switch_by is not None and now >= self._switch_by:
+            self._end_switch(now, out)
+        elif self._switch_at is not None and now >= self._switch_at:
+            self._start_switch(now, out)
 
     # Events
 
     def _publication(self, neighbour: str, publication: Publication, out: list[Action]) -> None:
-        if not self.on_reverse_path(neighbour, publication.source):
+        view = self.view_of(publication)
+        if not self.on_reverse_path(neighbour, publication.source, view):
             out.append(Drop("off the tree", publication))
         elif not self._once.first(publication):
             out.append(Drop("a duplicate", publication))
         else:
-            self.forward(publication, out)
+            self.forward(publication, view, out)
 
-    def on_reverse_path(self, neighbour: str, source: str) -> bool:
+    def view_of(self, publication: Publication) -> View:
+        """The view by which an event is forwarded: its source's, or the newest if that is lost."""
+        return self.views.find(publication.topology) or self.views.newest
+
+    def on_reverse_path(self, neighbour: str, source: str, view: View) -> bool:
         """Whether packets of a source must come from this neighbour: its parent in that tree."""
-        return self.plane.routes.hop.get(source) == neighbour
+        return view.routes.hop.get(source) == neighbour
 
-    def forward(self, publication: Publication, out: list[Action]) -> None:
+    def forward(self, publication: Publication, view: View, out: list[Action]) -> None:
         """Deliver here, and send on to the children in the source's tree that want it (F3)."""
         self.local.deliver(publication, out)
-        for child in self.plane.routes.children(publication.source):
-            if self.is_wanted(child, publication.event):
+        for child in view.routes.children(publication.source):
+            if self.is_wanted(child, publication.event, view):
                 if self.plane.neighbours.is_up(child):
                     out.append(Send(child, publication))
                 else:
                     out.append(Drop("the link is down", publication))
 
-    def is_wanted(self, interface: str, event: dict[str, Any]) -> bool:
+    def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
         """Whether any node behind an interface wants an event."""
-        return wants(self.table.get(interface, NOTHING), event)
+        if self.board is not None and view is self.views.newest:
+            return interface in self.board.links(event, view.table)
+        return wants(view.table.get(interface, NOTHING), event)
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
         found: dict[str, tuple[bool, str]] = {}
-        routes = self.plane.routes
+        view = self.views.used
         for name in self.plane.neighbours.known:
-            wanted = self.table.get(name, NOTHING)
+            wanted = view.table.get(name, NOTHING)
             if not self.plane.neighbours.is_up(name):
                 found[name] = False, "the link is down"
-            elif self.on_reverse_path(name, source):
+            elif self.on_reverse_path(name, source, view):
                 found[name] = False, f"the events of {source} come from there"
-            elif name not in routes.children(source):
+            elif name not in view.routes.children(source):
                 found[name] = False, f"the path from {source} to {name} does not pass through here"
-            elif self.is_wanted(name, event):
+            elif self.is_wanted(name, event, view):
                 found[name] = True, f"nodes behind it want: {shortened(wanted)}"
             elif wanted == NOTHING:
                 found[name] = False, "no node behind it wants anything"
@@ -333,7 +405,11 @@ class ContentRouter:
 
     def interest(self) -> str:
         """What the subscribers here want."""
-        return join(self.local.subscriptions.values())
+        return self.join(self.local.subscriptions.values())
+
+    def join(self, predicates: Iterable[str]) -> str:
+        """The disjunction of predicates, within the bounds of what a node tells and keeps."""
+        return join(predicates, self.bounds)
 
     # Receiver advertisements
 
@@ -344,7 +420,7 @@ class ContentRouter:
         self._advertise_at = None
         children = self.plane.routes.children(self.node)
         # Without children there is no need to work out what is new.
-        added = self.added(join(self._advertising.values())) if children else NOTHING
+        added = self.added(self.join(self._advertising.values())) if children else NOTHING
         if added == NOTHING:
             self.confirm(now, out)
             return
@@ -372,26 +448,25 @@ class ContentRouter:
         the issuer from any node below this one, in the issuer's tree, passes through here. So an
         event that matches this node's own interest arrives here, and the table sends it on. What
         another node behind the same interface has asked for is no reason to prune: from a node
-        below, the paths to the two nodes may part.
+        below, the paths to the two nodes may part. In a former view the path may not pass through
+        here, so while any node publishes by one, nothing is pruned.
         """
+        if not self._all_switched:
+            return predicate
         return beyond_all(predicate, self._confirmed.values())
 
     def _advertisement(self, neighbour: str, packet: Advertisement, out: list[Action]) -> None:
         issuer = packet.issuer
-        if not self.on_reverse_path(neighbour, issuer):
+        if not self.on_reverse_path(neighbour, issuer, self.views.newest):
             out.append(Drop("off the tree", packet))
             return
-        try:
-            predicate_of(packet.predicate)
-        except PredicateError:
-            out.append(Drop("a bad predicate", packet))
-            return
-        if not self.is_news(packet, self._advertisements):
+        if not self.is_news(issuer, packet.life, packet.number, self._advertisements):
             out.append(Drop("old", packet))
             return
-        self.widen(neighbour, packet.predicate)
+        predicate = readable(packet.predicate)
+        self.widen(issuer, neighbour, predicate)
         routes = self.plane.routes
-        rest = self.added(packet.predicate)
+        rest = self.added(predicate)
         children = routes.children(issuer) if rest != NOTHING else ()
         if packet.topology == routes.digest:
             self._passing[issuer] = Passing(packet.number, neighbour, children)
@@ -399,30 +474,30 @@ class ContentRouter:
         out.extend(Send(child, on) for child in children)
         self._confirm_passing(issuer, out)
 
-    def widen(self, neighbour: str, predicate: str) -> None:
-        """Add a predicate to an interface, and to the replies that may come without it.
+    def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
+        """Add a predicate to all views, and to the replies that may come without it.
 
         The issuer may have answered a request before it wanted this; when that reply arrives, it
         must not remove what the advertisement has added.
         """
-        known = self.table.get(neighbour, NOTHING)
-        if beyond(predicate, known) != NOTHING:
-            self.table[neighbour] = join((known, predicate))
+        self.views.widen(issuer, predicate)
         for pull in self._pulls.values():
             if neighbour in pull.found:
                 pull.found[neighbour].append(predicate)
         if self._pull is not None and neighbour in self._pull.found:
             self._pull.found[neighbour].append(predicate)
 
-    def is_news(self, packet: Advertisement | Request, seen: dict[str, tuple[int, int]]) -> bool:
+    def is_news(
+        self, issuer: str, life: int, number: int, seen: dict[str, tuple[int, int]]
+    ) -> bool:
         """Whether this is of the issuer's present life, and newer than all that came from it."""
-        record = self.plane.records.get(packet.issuer)
-        if record is None or record.life != packet.life:
+        record = self.plane.records.get(issuer)
+        if record is None or record.life != life:
             return False
-        life, number = seen.get(packet.issuer, (0, 0))
-        if life == packet.life and packet.number <= number:
+        seen_life, newest = seen.get(issuer, (0, 0))
+        if seen_life == life and number <= newest:
             return False
-        seen[packet.issuer] = packet.life, packet.number
+        seen[issuer] = life, number
         return True
 
     def _receipt(self, neighbour: str, receipt: Receipt, now: int, out: list[Action]) -> None:
@@ -440,11 +515,19 @@ class ContentRouter:
             self._confirm_passing(receipt.issuer, out)
 
     def _confirm_passing(self, issuer: str, out: list[Action]) -> None:
-        """Confirm an advertisement to the neighbour above, once every node below has it."""
+        """Confirm an advertisement to the neighbour above, once every node below has it.
+
+        A node that publishes by a view without the issuer does not send it anything yet: it
+        confirms when it has switched.
+        """
         passing = self._passing.get(issuer)
-        if passing is not None and not passing.waiting:
+        if passing is not None and not passing.waiting and self.publishes_to(issuer):
             out.append(Send(passing.parent, Receipt(issuer, passing.number)))
             del self._passing[issuer]
+
+    def publishes_to(self, issuer: str) -> bool:
+        """Whether the view by which this node publishes reaches a node."""
+        return issuer in self.views.used.routes.hop
 
     # Sender requests and update replies
 
@@ -455,7 +538,8 @@ class ContentRouter:
         for neighbour in [n for n in self.table if n not in children]:
             del self.table[neighbour]
         if not children:
-            self._end_pull(now)
+            self._pull = None
+            self._end_pull(now, out)
             return
         self._requested += 1
         self._pull = Pull(self._requested, self.node, children)
@@ -464,18 +548,25 @@ class ContentRouter:
         out.extend(Send(child, packet) for child in children)
 
     def _request(self, neighbour: str, packet: Request, out: list[Action]) -> None:
-        routes = self.plane.routes
-        if not self.on_reverse_path(neighbour, packet.issuer):
+        issuer = packet.issuer
+        if not self.same_view(packet):
+            self._too_early(neighbour, packet, out)
+        elif not self.on_reverse_path(neighbour, issuer, self.views.newest):
             out.append(Drop("off the tree", packet))
-        elif not self.same_view(packet):
-            out.append(Drop("another topology", packet))
-        elif not self.is_news(packet, self._requests):
+        elif not self.is_news(issuer, packet.life, packet.number, self._requests):
             out.append(Drop("old", packet))
         else:
-            children = routes.children(packet.issuer)
-            self._pulls[packet.issuer] = Pull(packet.number, neighbour, children)
+            children = self.plane.routes.children(issuer)
+            self._pulls[issuer] = Pull(packet.number, neighbour, children)
             out.extend(Send(child, packet) for child in children)
-            self._answer(packet.issuer, out)
+            self._answer(issuer, out)
+
+    def _too_early(self, neighbour: str, packet: Request, out: list[Action]) -> None:
+        """Keep a request until this node sees the issuer's topology; only the newest of each."""
+        if packet.issuer in self.plane.records:
+            self._early[packet.issuer] = neighbour, packet
+        else:
+            out.append(Drop("another topology", packet))
 
     def same_view(self, packet: Request) -> bool:
         """Whether the issuer of a request sees the same links, so that its tree is the same."""
@@ -486,12 +577,13 @@ class ContentRouter:
         pull = self._pulls[issuer]
         if not pull.waiting:
             found = [text for child in pull.children for text in pull.found[child]]
-            out.append(Send(pull.parent, Reply(issuer, pull.number, self.reply(found))))
+            switched = pull.switched and not self.views.is_behind()
+            out.append(Send(pull.parent, Reply(issuer, pull.number, self.reply(found), switched)))
             del self._pulls[issuer]
 
     def reply(self, found: list[str]) -> str:
         """What a reply says: what this node wants, and those below it."""
-        return join((self.interest(), *found))
+        return self.join((self.interest(), *found))
 
     def _reply(self, neighbour: str, reply: Reply, now: int, out: list[Action]) -> None:
         own = reply.issuer == self.node
@@ -499,55 +591,123 @@ class ContentRouter:
         if pull is None or pull.number != reply.number or neighbour not in pull.waiting:
             out.append(Drop("an answer to no request", reply))
             return
-        try:
-            predicate_of(reply.predicate)
-        except PredicateError:
-            out.append(Drop("a bad predicate", reply))
-            return
+        predicate = readable(reply.predicate)
         del pull.waiting[neighbour]
-        pull.found[neighbour].append(reply.predicate)
+        pull.found[neighbour].append(predicate)
+        pull.switched &= reply.switched
         if not own:
+            self.learn(neighbour, predicate)
             self._answer(reply.issuer, out)
             return
         self.replace(neighbour, pull.found[neighbour])
         if not pull.waiting:
-            self._end_pull(now)
+            self._end_pull(now, out)
 
-    def _end_pull(self, now: int) -> None:
+    def learn(self, neighbour: str, predicate: str) -> None:
+        """Learn from a reply to another node, until this node's own pull is complete.
+
+        Once its pull is complete, that node publishes by this view, and relies on every node.
+        """
+        if self._behind:
+            self.views.newest.widen(neighbour, predicate)
+
+    def _end_pull(self, now: int, out: list[Action]) -> None:
+        self._all_switched = self._pull is None or self._pull.switched
         self._pull = None
         self._pull_at = now + self.timing.pull
         self._pull_patience.answered(now)
         self._behind = False
+        if self.views.is_behind():
+            self._start_switch(now, out)
 
     def replace(self, neighbour: str, found: list[str]) -> None:
         """Set an interface to what was replied from there, and what was advertised meanwhile."""
-        self.table[neighbour] = join(found)
+        self.table[neighbour] = self.join(found)
+
+    # From a former view to the newest
+
+    def _start_switch(self, now: int, out: list[Action]) -> None:
+        """Every node has the newest view: see that all events published before have passed."""
+        routes = self.views.used.routes
+        children = [c for c in routes.children(self.node) if self.plane.neighbours.is_up(c)]
+        if not children:
+            self._end_switch(now, out)
+            return
+        self._switches += 1
+        self._unswitched = dict.fromkeys(children)
+        self._switch_at = self._switch_patience.ask(now)
+        packet = Switch(self.node, self.life, self._switches, routes.digest)
+        out.extend(Send(child, packet) for child in children)
+
+    def _end_switch(self, now: int, out: list[Action]) -> None:
+        """Publish by the newest view."""
+        self._stop_switch(now)
+        self._switch_by = None
+        self.views.use_newest()
+        for issuer in list(self._passing):
+            self._confirm_passing(issuer, out)
+
+    def _stop_switch(self, now: int) -> None:
+        self._unswitched = self._switch_at = None
+        self._switch_patience.answered(now)
+
+    def _switch(self, neighbour: str, packet: Switch, out: list[Action]) -> None:
+        source = packet.source
+        view = self.views.find(packet.topology)
+        if view is None:  # this node forwards nothing by it, and nobody is below
+            out.append(Send(neighbour, Switched(source, packet.number)))
+        elif not self.on_reverse_path(neighbour, source, view):
+            out.append(Drop("off the tree", packet))
+        elif not self.is_news(source, packet.life, packet.number, self._switches_seen):
+            out.append(Drop("old", packet))
+        else:
+            children = view.routes.children(source)
+            self._switching[source] = Passing(packet.number, neighbour, children)
+            out.extend(Send(child, packet) for child in children)
+            self._confirm_switch(source, out)
+
+    def _answer_to_switch(
+        self, neighbour: str, answer: Switched, now: int, out: list[Action]
+    ) -> None:
+        if answer.source == self.node:
+            if answer.number == self._switches and self._unswitched is not None:
+                self._unswitched.pop(neighbour, None)
+                if not self._unswitched:
+                    self._end_switch(now, out)
+            return
+        passing = self._switching.get(answer.source)
+        if passing is not None and passing.number == answer.number:
+            passing.waiting.pop(neighbour, None)
+            self._confirm_switch(answer.source, out)
+
+    def _confirm_switch(self, source: str, out: list[Action]) -> None:
+        passing = self._switching[source]
+        if not passing.waiting:
+            out.append(Send(passing.parent, Switched(source, passing.number)))
+            del self._switching[source]
 
     # Topology
 
-    def _rerouted(self, before: Routes, now: int, out: list[Action]) -> None:
+    def _rerouted(self, now: int, out: list[Action]) -> None:
         """There are new routes: hide no receiver, then ask all nodes anew."""
-        self.carry_over(before, self.plane.routes)
+        self.views.adopt(self.plane.routes, now)
         self._passing.clear()
         self._pulls.clear()
-        for seen in (self._advertisements, self._requests):
+        for seen in (self._advertisements, self._requests, self._switches_seen):
             for issuer in [name for name in seen if name not in self.plane.records]:
                 del seen[issuer]
         self._behind = True
+        self._all_switched = False
         self._pull_patience.begin()
         self._advertise_patience.begin()
+        self._stop_switch(now)
+        if not self.views.is_behind() or self.views.has_lost_links():
+            self._end_switch(now, out)
+        else:
+            self._switch_by = self._switch_by or now + LONGEST_SWITCH
         self._start_pull(now, out)
         if self._advertising:
             self._advertise(now, out)
-
-    def carry_over(self, before: Routes, after: Routes) -> None:
-        """Where the first hop to a node has changed, add the old predicate to the new interface."""
-        moved = {
-            (before.hop[node], hop): None
-            for node, hop in after.hop.items()
-            if before.hop.get(node, hop) != hop
-        }
-        old = dict(self.table)
-        for source, target in moved:
-            if source in old:
-                self.table[target] = join((self.table.get(target, NOTHING), old[source]))
+        early, self._early = self._early, {}
+        for neighbour, packet in early.values():
+            self._request(neighbour, packet, out)

@@ -1,0 +1,49 @@
+"""Work: the steps that one operation of the algebra may take.
+
+A short text can be made to cost any amount of time, so no operation runs until it is done: each
+has a number of steps and counts down. Where none is left it gives the answer that is safe and needs
+no more: `covers` says no, `intersects` says yes, a reduction stops where it is. Steps are counted,
+not timed, so every run gives the same answer. A step takes about a microsecond, so nothing that a
+client may send to a router takes more than a tenth of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+STEPS: Final = 60_000  # of one operation
+STEPS_PER_CONSTRAINT: Final = 12  # where these are more
+
+
+class OutOfSteps(Exception):
+    """An operation has used up its steps; `reached` is how far a reduction has come."""
+
+    def __init__(self, reached: Sequence[Any] | None = None) -> None:
+        self.reached = reached
+        super().__init__()
+
+
+class Work:
+    """The steps that are left. Without `thorough`, patterns are compared but not searched."""
+
+    __slots__ = ("left", "thorough")
+
+    def __init__(self, steps: float, thorough: bool = True) -> None:
+        self.left = steps
+        self.thorough = thorough
+
+    @classmethod
+    def on(cls, constraints: int, thorough: bool = True) -> Work:
+        """The work that is allowed on so many constraints."""
+        return cls(max(STEPS, STEPS_PER_CONSTRAINT * constraints), thorough)
+
+    def spend(self, steps: int) -> None:
+        """Use up some steps; raises `OutOfSteps` if there are not so many."""
+        self.left -= steps
+        if self.left < 0:
+            raise OutOfSteps
+
+
+THOROUGH: Final = Work(float("inf"))  # without a bound
+CHEAP: Final = Work(float("inf"), thorough=False)
