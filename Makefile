@@ -61,6 +61,9 @@ soak: $(READY)  ## run the long tests, then protocols under faults, for hours
 	@$(RUN) -m tidings.cli.main simulate --topology ba:30 --protocol cbcb --faults all --seeds 200 --seed 1000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol subscriptions --faults all --seeds 2000
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
+	@$(RUN) -m tidings.cli.main simulate --topology small --live --faults all --seeds 5000 --seed 1000
+	@$(RUN) -m tidings.cli.main simulate --topology ring:40 --live --cross 200 --seeds 20
+	@$(RUN) -m tidings.cli.main simulate --topology grid:6x6 --live --cross 200 --seeds 20
 
 report: $(READY)  ## run the experiments on small parameters; build/report.html
 	@$(RUN) -m tidings.cli.main lab run --quick --results build/lab/results

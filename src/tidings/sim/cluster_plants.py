@@ -98,17 +98,6 @@ def reset_keeps_gates(self: Outflow) -> None:
 # Links
 
 
-def heard_again(self: Link, number: int, packet: Any, confirm: bool) -> None:
-    """Packets that come again are processed again."""
-    if number <= self._heard:
-        self._on_packet(self, packet, None)
-        return
-    _carried(self, number, packet, confirm)
-
-
-_carried = Link._carried
-
-
 def attach_sends_nothing_again(self: Link, stream: Stream, heard: int, again: bool) -> None:
     """After a break only what is new is sent."""
     unsent = self._unsent
@@ -301,11 +290,6 @@ def link_stays(self: RouterCore, link: Link) -> None:
 
 
 _link_down = RouterCore._link_down
-
-
-def no_evictions(self: Doorway) -> None:
-    """Connections that say nothing keep others out."""
-    raise WireError("full")
 
 
 def open_without_room(self: Doorway, transport: Any) -> Stream:
@@ -550,7 +534,6 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "silent ones keep others out": ClusterPlant([(Doorway, "open", open_without_room)]),
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)]),
     # Breaks
-    "packets come twice": ClusterPlant([(Link, "_carried", heard_again)]),
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
     "lives name numbers": ClusterPlant([(Link, "holds", lives_name_numbers)]),
     "both replace": ClusterPlant([(Dialler, "_is_second", never_second)]),

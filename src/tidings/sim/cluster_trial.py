@@ -51,6 +51,7 @@ STEP: Final = 50 * MILLISECOND  # between two looks at the bounds
 CONVERGED: Final = 4 * SECOND  # after the last fault the network counts as stable
 PATIENCE: Final = 15 * SECOND  # without any progress, until what is missing counts as stuck
 MOST_STEPS: Final = 3_000_000
+TREES: Final = 3  # of a source that are in use at once, while routes change
 HEAD: Final = 100  # bytes that go with an event, at most: source, life, numbers, some ids
 CROSSING: Final = Habits(
     policy="block",
@@ -439,7 +440,7 @@ class ClusterTrial:
 
     def _measure(self, address: str, router: RouterMachine) -> None:
         limits, core = self.drawn.limits, router.core
-        lanes = len(self.settings)
+        lanes = TREES * len(self.settings)
         event = self.judge.largest + HEAD
         # Every lane and every publisher may add one event before it is told to wait.
         late = (lanes + len(core.sessions) + 1) * event

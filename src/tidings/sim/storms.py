@@ -266,8 +266,12 @@ def add_router(weather: Weather) -> Undo | None:
     if near is None or len(trial.settings) > 8:
         return None
     name = f"new{len(trial.settings)}"
+    dials = [Dial(near, PORT, 1)]
+    other = weather.some_router()
+    if other is not None and other != near and weather.chance.random() < 0.5:
+        dials.append(Dial(other, PORT, 1))
     base = next(iter(trial.settings.values()))
-    trial.settings[name] = replace(base, node=name, links=(Dial(near, PORT, 1),))
+    trial.settings[name] = replace(base, node=name, links=tuple(dials))
     trial.start_router(name)
     return nothing
 
@@ -428,6 +432,7 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "clock back": clock_back,
     "stranger": stranger,
     "crowd": crowd,
+    "add link": add_link,
     "add router": add_router,
 }
 HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
@@ -441,5 +446,4 @@ HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "clock ahead": clock_ahead,
     "twin": twin,
     "remove link": remove_link,
-    "add link": add_link,  # events that are under way may be lost while routes change
 }
