@@ -103,7 +103,7 @@ def draw_limits(chance: Random) -> Limits:
     """Bounds so small that a run meets them, or sometimes the usual ones; times are short."""
     times = replace(
         LIMITS,
-        ping=200 * MILLISECOND,
+        ping=400 * MILLISECOND,
         silence=2 * SECOND,
         greeting=SECOND,
         redial=(20 * MILLISECOND, 160 * MILLISECOND),
@@ -222,7 +222,7 @@ class ClusterTrial:
         self.aims: list[Predicate] = []
         self.weather = Weather(self)
         rare = self.chance.random()
-        self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.3), *("hostile",) * (rare < 0.1))
+        self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.2), *("hostile",) * (rare < 0.05))
         self._number = 0
         self._over: set[tuple[str, str]] = set()  # bounds that were passed
         self._build()
@@ -237,7 +237,7 @@ class ClusterTrial:
             delay_ns=delay,
             ns_per_byte=0 if large else chance.choice((0, 0, 1_000, 20_000)),
             room=65_536 if large else chance.choice((200 * delay // MILLISECOND, 4_000, 65_536)),
-            piece=chance.choice((64, 1_000, 65_536)),
+            piece=chance.choice((200, 2_000, 65_536)),
         )
         if chance.random() < 0.3:
             self.rights = [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Undo = Callable[[], None]
 SHORT: Final = (20, 600)  # milliseconds, well below the times after which others give up
-LONG: Final = (1_500, 7_000)
+LONG: Final = (1_000, 4_500)
 
 
 class Weather:
