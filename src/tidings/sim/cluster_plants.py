@@ -353,15 +353,11 @@ def any_size(self: ClientCore, event: Any, what: str) -> bytes:
 
 def ghosts(self: ClientCore, unknown: Any) -> None:
     """What was unsubscribed while the router was away is subscribed again."""
-    self._asked = {
-        number: asked
-        for number, asked in self._asked.items()
-        if type(asked.message) is not m.Unsubscribe
-    }
-    for asked in list(self._unasked):
-        if type(asked.message) is m.Unsubscribe:
-            self._unasked.remove(asked)
+    asked = [one.message for one in [*self._asked.values(), *self._unasked]]
+    leaving = [message.id for message in asked if type(message) is m.Unsubscribe]
     _subscribe_again(self, unknown)
+    for id in leaving:
+        self._ask(m.Subscribe(self._next_request(), id, "true"), lambda error, done: None)
 
 
 _subscribe_again = ClientCore._subscribe_again
@@ -415,17 +411,6 @@ _put = Inbox.put
 def has_credit(self: ClientCore) -> bool:
     """The client publishes more than the router gave it credit for."""
     return True
-
-
-def counts_no_notices(self: ClientCore, stream: Stream, message: Any) -> None:
-    """After a break the client asks again for notices that it has had."""
-    noticed = self._noticed
-    _message(self, stream, message)
-    if type(message) is m.Established and self._noticed > noticed:
-        self._noticed = noticed
-
-
-_message = ClientCore._message
 
 
 # Streams and time
@@ -522,16 +507,30 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         "ring:4",
         bounds={"lane_bytes": 300, "lane_most": 64, "link": 1_000, "link_bytes": 600},
     ),
-    "notices without bound": ClusterPlant([(Session, "say", says_without_bound)]),
-    "queries without bound": ClusterPlant([(Probes, "begin", asks_without_bound)]),
+    "notices without bound": ClusterPlant(
+        [(Session, "say", says_without_bound)],
+        harmful=("lose client", "stall client"),
+        bounds={"notice_bytes": 4_000},
+    ),
+    "queries without bound": ClusterPlant(
+        [(Probes, "begin", asks_without_bound)],
+        RING,
+        ("pause router",),
+        ("stall router",),
+        bounds={"queries": 1},
+    ),
     "more than the credit": ClusterPlant([(ClientCore, "_has_credit", has_credit)]),
     # Ghosts and strangers
     "unsubscribed comes back": ClusterPlant(
         [(ClientCore, "_subscribe_again", ghosts)], harmful=("kill router",)
     ),
     "given up stays": ClusterPlant([(ClientCore, "give_up", leaves_it_there)]),
-    "stranger's link stays": ClusterPlant([(RouterCore, "_link_down", link_stays)]),
-    "silent ones keep others out": ClusterPlant([(Doorway, "open", open_without_room)]),
+    "stranger's link stays": ClusterPlant(
+        [(RouterCore, "_link_down", link_stays)], benign=("stranger",)
+    ),
+    "silent ones keep others out": ClusterPlant(
+        [(Doorway, "open", open_without_room)], benign=("crowd",), bounds={"ungreeted": 4}
+    ),
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)]),
     # Breaks
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
@@ -540,14 +539,16 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "published twice": ClusterPlant([(Session, "_publish", publishes_again)]),
     "delivered twice": ClusterPlant([(ClientCore, "_delivery", heard_twice)]),
     "unknown is sent again": ClusterPlant(
-        [(ClientCore, "_begin_anew", publishes_unknown_again)], harmful=("lose client",)
+        [(ClientCore, "_begin_anew", publishes_unknown_again)],
+        harmful=("lose client", "stall client", "kill router"),
     ),
     "notices are forgotten": ClusterPlant([(Session, "attach", forgets_notices)]),
-    "notices are not counted": ClusterPlant([(ClientCore, "_message", counts_no_notices)]),
     "requests stop": ClusterPlant([(Session, "_request", requests_again)]),
     "late ones are delivered": ClusterPlant([(RouterCore, "_deliver", never_late)], "ring:4"),
     # Streams and time
-    "time goes back": ClusterPlant([(Timers, "set", time_goes_back)]),
+    "time goes back": ClusterPlant(
+        [(Timers, "set", time_goes_back)], benign=("clock back",), harmful=("stall router",)
+    ),
     "silence is not noticed": ClusterPlant([(Stream, "_beat", never_silent)]),
     "no signs of life": ClusterPlant([(Stream, "_beat", no_signs_of_life)]),
     "unchoked sends nothing": ClusterPlant([(Stream, "unchoke", unchoke_sends_nothing)]),

@@ -70,7 +70,7 @@ CROSSING: Final = Habits(
     padding=0,
 )
 GRACE_S: Final = 0.8
-LINGER_S: Final = 4.0
+LINGER_S: Final = 2.5
 
 
 class Drawn(NamedTuple):
@@ -342,7 +342,7 @@ class ClusterTrial:
             subscriptions=chance.choice((0, 1, 2, 4)) if publishes else chance.choice((1, 2, 5)),
             churn_ns=chance.choice((0, 150, 500)) * MILLISECOND,
             replies=chance.random() < 0.2,
-            asks_ns=chance.choice((0, 0, 0, 500)) * MILLISECOND,
+            asks_ns=chance.choice((0, 0, 100, 500)) * MILLISECOND,
             mistakes=chance.random() < 0.3,
             sizes=self.sizes,
             padding=padding,

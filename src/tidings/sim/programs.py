@@ -341,7 +341,8 @@ class Program:
             self.replies_sent += error is None
 
         try:
-            self.core.feedback(tiding, {"to": tiding["n"]}, answered)
+            reply = {"to": tiding["n"], "pad": "x" * self.chance.randint(0, self.habits.padding)}
+            self.core.feedback(tiding, reply, answered)
         except NetworkError:
             self.requests -= 1
 

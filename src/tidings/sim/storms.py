@@ -217,8 +217,8 @@ def stranger(weather: Weather) -> Undo | None:
             b"",
             chance.randbytes(chance.choice((3, 100, 5_000))),
             b"GET / HTTP/1.1\r\n\r\n",
-            frame(encode(chance.choice(greetings))),
-            frame(encode(chance.choice(greetings)))[:9],
+            *(frame(encode(greeting)) for greeting in greetings),
+            frame(encode(greetings[0]))[:9],
         )
     )
     name = f"stranger{weather.counts['stranger']}"
