@@ -139,6 +139,14 @@ def heard_is_taken(self: Session, stream: Stream, heard: int, taken: int, notice
 _attach = Session.attach
 
 
+def sends_heard_again(self: Session, stream: Stream, heard: int, taken: int, noticed: int) -> None:
+    """What the client has received and not taken is sent again."""
+    _attach(self, stream, heard, taken, noticed)
+    self._sent = taken
+    self._open.clear()
+    self._open_bytes = 0
+
+
 def forgets_notices(self: Session, stream: Stream, heard: int, taken: int, noticed: int) -> None:
     """Notices that the client has not counted are not sent again."""
     kept, send = self._notices, stream.send_frame
@@ -416,10 +424,10 @@ def has_credit(self: ClientCore) -> bool:
 # Streams and time
 
 
-def time_goes_back(self: Timers, clock: int) -> None:
-    """When the clock goes back, so does time."""
+def time_stands_still(self: Timers, clock: int) -> None:
+    """When the clock goes back, time waits for it."""
     self._clock = clock
-    self.now = clock
+    self.now = max(self.now, clock)
 
 
 def never_silent(self: Stream) -> None:
@@ -429,20 +437,6 @@ def never_silent(self: Stream) -> None:
 
 
 _beat = Stream._beat
-
-
-def no_signs_of_life(self: Stream) -> None:
-    """An end that has nothing to say says nothing."""
-    self._said_at = self._timers.now
-    _beat(self)
-
-
-def unchoke_sends_nothing(self: Stream) -> None:
-    """When the peer reads again, nothing is sent until there is something new."""
-    self.choked = False
-    if self._paused and self.open:
-        self._paused = False
-        self._transport.resume()
 
 
 RING: Final = "ring:5"
@@ -534,24 +528,34 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)]),
     # Breaks
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
-    "lives name numbers": ClusterPlant([(Link, "holds", lives_name_numbers)]),
+    "lives name numbers": ClusterPlant(
+        [(Link, "holds", lives_name_numbers)],
+        RING,
+        ("flap link",),
+        ("lose link", "partition", "stall router"),
+    ),
     "both replace": ClusterPlant([(Dialler, "_is_second", never_second)]),
-    "published twice": ClusterPlant([(Session, "_publish", publishes_again)]),
-    "delivered twice": ClusterPlant([(ClientCore, "_delivery", heard_twice)]),
+    "published twice": ClusterPlant(
+        [(Session, "_publish", publishes_again)], benign=("cut client", "flap client")
+    ),
+    "delivered twice": ClusterPlant(
+        [(Session, "attach", sends_heard_again), (ClientCore, "_delivery", heard_twice)],
+        benign=("cut client", "flap client"),
+    ),
     "unknown is sent again": ClusterPlant(
         [(ClientCore, "_begin_anew", publishes_unknown_again)],
-        harmful=("lose client", "stall client", "kill router"),
+        "line:2",
+        harmful=("kill router",),
+        bounds={"credit": 1_000, "credit_bytes": 100_000},
     ),
     "notices are forgotten": ClusterPlant([(Session, "attach", forgets_notices)]),
     "requests stop": ClusterPlant([(Session, "_request", requests_again)]),
     "late ones are delivered": ClusterPlant([(RouterCore, "_deliver", never_late)], "ring:4"),
     # Streams and time
-    "time goes back": ClusterPlant(
-        [(Timers, "set", time_goes_back)], benign=("clock back",), harmful=("stall router",)
+    "time stands still": ClusterPlant(
+        [(Timers, "set", time_stands_still)], benign=("clock back", "cut client")
     ),
     "silence is not noticed": ClusterPlant([(Stream, "_beat", never_silent)]),
-    "no signs of life": ClusterPlant([(Stream, "_beat", no_signs_of_life)]),
-    "unchoked sends nothing": ClusterPlant([(Stream, "unchoke", unchoke_sends_nothing)]),
 }
 
 

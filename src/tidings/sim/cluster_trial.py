@@ -282,7 +282,7 @@ class ClusterTrial:
             link_token="routers know this one" if self.rights else "",
             grace_s=GRACE_S,
             linger_s=LINGER_S,
-            timing=LIVE._replace(retry=500 * MILLISECOND),
+            timing=LIVE._replace(retry=500 * MILLISECOND, dead=6 * SECOND),
         )
 
     def _principals(self) -> list[Principal]:

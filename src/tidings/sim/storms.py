@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Undo = Callable[[], None]
 SHORT: Final = (20, 600)  # milliseconds, well below the times after which others give up
+CROWD: Final = 20  # connections a second, each of which says nothing
 LONG: Final = (1_000, 4_500)
 
 
@@ -227,15 +228,17 @@ def stranger(weather: Weather) -> Undo | None:
 
 
 def crowd(weather: Weather) -> Undo | None:
-    """Many connect and say nothing, while a client's connection breaks."""
+    """Many connect and say nothing, again and again, while a client's connection breaks."""
     program = weather.some_program()
     if program is None:
         return None
-    cluster = weather.trial.cluster
-    for number in range(12):
-        name = f"crowd{weather.counts['crowd']}.{number}"
-        cluster.intrude(name, program.router, b"", weather.chance.random() < 0.5)
-    cluster.cut(program.name, program.router, lose=True)
+    agenda, cluster = weather.trial.agenda, weather.trial.cluster
+    for number in range(4 * CROWD):
+        at = agenda.now + number * 4 * SECOND // (4 * CROWD)
+        silent = partial(cluster.intrude, "crowd", program.router, b"", number % 2 == 0)
+        agenda.call(at, silent)
+    cut = partial(cluster.cut, program.name, program.router, lose=True)
+    agenda.call(agenda.now + 300 * MILLISECOND, cut)
     return nothing
 
 
