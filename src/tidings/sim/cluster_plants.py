@@ -371,6 +371,12 @@ def ghosts(self: ClientCore, unknown: Any) -> None:
 _subscribe_again = ClientCore._subscribe_again
 
 
+def refusal_swallowed(self: ClientCore, inbox: Inbox, error: Any, done: Any) -> None:
+    """Nobody is told when a subscription that is made again is refused."""
+    if error is None:
+        inbox.name = done.id
+
+
 def leaves_it_there(self: ClientCore, inbox: Inbox) -> None:
     """A subscription that was given up stays at the router."""
     if self.inboxes.pop(inbox.id, None) is not None:
@@ -517,6 +523,9 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     # Ghosts and strangers
     "unsubscribed comes back": ClusterPlant(
         [(ClientCore, "_subscribe_again", ghosts)], harmful=("kill router",)
+    ),
+    "refusal is swallowed": ClusterPlant(
+        [(ClientCore, "_resubscribed", refusal_swallowed)], harmful=("narrow router",)
     ),
     "given up stays": ClusterPlant([(ClientCore, "give_up", leaves_it_there)]),
     "stranger's link stays": ClusterPlant(

@@ -220,6 +220,7 @@ class ClusterTrial:
         self.programs: list[Program] = []
         self.rights: list[Rights] = []
         self.aims: list[Predicate] = []
+        self.narrow: set[str] = set()  # routers with room for one subscription a session
         self.weather = Weather(self)
         rare = self.chance.random()
         self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.2), *("hostile",) * (rare < 0.05))
@@ -302,11 +303,13 @@ class ClusterTrial:
 
     def start_router(self, address: str) -> RouterMachine:
         """A router begins a new life at its address."""
-        chance = self.chance
+        chance, limits = self.chance, self.drawn.limits
+        if address in self.narrow:
+            limits = replace(limits, subscriptions=1)
         offset = chance.choice((0, 0, chance.randrange(10_000) * SECOND))
         rate = chance.choice((PER_MILLE, PER_MILLE, chance.randint(970, 1_030)))
         settings = self.settings[address]
-        return self.cluster.start_router(address, settings, self.drawn.limits, offset, rate)
+        return self.cluster.start_router(address, settings, limits, offset, rate)
 
     def add_program(self, name: str, address: str, habits: Habits) -> Program:
         """A program at a router."""

@@ -87,6 +87,7 @@ class Program:
         self.hurried = False  # whether it reads everything at once, whatever its habits
         self.requests = 0  # that have no answer
         self.failed = ""
+        self.may_be_refused = False  # whether its router has no room for all its subscriptions
         self.replies_sent = 0
         self.replies_got = 0
         self.content: Event = {}  # of every event, besides what is drawn
@@ -219,7 +220,7 @@ class Program:
         self._inbox_changed(held)
 
     def _refused(self, held: Holding, error: Exception) -> None:
-        if isinstance(error, RefusedError):
+        if isinstance(error, RefusedError) and not self.may_be_refused:
             self.judge.violated(self.now, f"{self.judge.name(held.id)} is refused: {error}")
         self._drop(held)
 

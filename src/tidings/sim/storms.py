@@ -298,6 +298,17 @@ def kill_router(weather: Weather) -> Undo | None:
     return undo
 
 
+def narrow_router(weather: Weather) -> Undo | None:
+    """A router dies; in its new life it has room for one subscription a session."""
+    before = dict(weather.trial.cluster.routers)
+    undo = kill_router(weather)
+    for address in before.keys() - weather.trial.cluster.routers.keys():
+        weather.trial.narrow.add(address)
+        for program in weather.at(address):
+            program.may_be_refused = True
+    return undo
+
+
 def stop_router(weather: Weather) -> Undo | None:
     """A router says good-bye and stops, and begins a new life later."""
     trial = weather.trial
@@ -441,6 +452,7 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
 HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "kill router": kill_router,
     "stop router": stop_router,
+    "narrow router": narrow_router,
     "lose link": lose_link,
     "partition": partition,
     "stall router": stall_router,
