@@ -69,6 +69,10 @@ def _patterns() -> Iterator[tuple[str, str]]:
         ),
     )
     yield (
+        "search: one long run of a character",
+        " or ".join(f"x like '%{'a' * n}_%' and x contains '{'a' * n}'" for n in range(500, 530)),
+    )
+    yield (
         "search: two alphabets",
         f"x like '%{long[:200]}%{other[:200]}%' and not x like '%{other[:200]}%{long[:200]}%'",
     )
@@ -114,6 +118,10 @@ def _conjunctions() -> Iterator[tuple[str, str]]:
             f"and: {number} factors",
             _factors(lambda i: f"a{i} = 1 or b{i} > 0", number),
         )
+    yield (
+        "and: 5 factors, 200 times",
+        " or ".join(_factors(lambda i, j=j: f"a{i} > {j} or b{i} < {j}", 5) for j in range(200)),  # type: ignore[misc]
+    )
     yield "and: 1,000 factors on two attributes", _factors(lambda i: f"a = {i} or b > {i}", 1_000)
     for number, each in ((2, 60), (3, 16)):
         yield (
@@ -145,7 +153,7 @@ def _expressions() -> Iterator[tuple[str, str]]:
     yield "matches: one of 36,000 instructions", " or ".join([r"x matches 'a\pL{30}1'"] * 300)
     yield (
         "matches: many",
-        _filled(lambda i: rf"x matches '\pL{i}[^a]*$'" if i < 60 else f"x matches '{i}+'", " or "),
+        _filled(lambda i: rf"x matches '\pL{i}[^a]*$'" if i < 30 else f"x matches '{i}+'", " or "),
     )
 
 

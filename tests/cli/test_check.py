@@ -126,8 +126,8 @@ def test_what_is_past_a_budget_is_a_note_that_names_the_part(
     assert combinations == (
         "large.txt:1: note: good, and matched exactly, but slower, and perhaps routed by a "
         "coarser predicate: this part has too many combinations (more than 4,096 filters, or too "
-        "many steps to find them): y = 2 and (a0 = 1 or b0 = 1) and (a1 = 1 or b1 = 1) and (a2 = 1 or "
-        "b2 = 1) and …"
+        "many steps to find them): y = 2 and (a0 = 1 or b0 = 1) and (a1 = 1 or b1 = 1) and "
+        "(a2 = 1 or b2 = 1) and …"
     )
     assert alternatives == (
         "large.txt:3: note: good, and matched exactly: its 500 alternatives are too many to "

@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.language import odd
 from tidings.language.constraint import Constraint
-from tidings.language.event import Scalar
 from tidings.language.expression import And, Expression, Not, Or
 from tidings.language.folding import fold
+from tidings.language.values import Scalar
 
 KINDS = {
     "number": (int, float),

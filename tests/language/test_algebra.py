@@ -19,6 +19,7 @@ from tidings.language.constraint import Constraint
 from tidings.language.event import lookup
 from tidings.language.expression import And, Expression, Or, constraints
 from tidings.language.filter import Filter, implied, normalise
+from tidings.language.literals import Literals
 from tidings.language.reduction import absorb, reduce_filters
 from tidings.language.sets import subset, surely_empty
 from tidings.language.work import THOROUGH
@@ -453,3 +454,14 @@ def test_single_doubles_and_lists_of_integers_are_written_one_way() -> None:
     assert value.covers(between)
     assert parse("int x in (0.5, 1, 9e30)") == parse("int x in (1, 9e30)")
     assert parse("int x in (0.5, 9e30)") == parse("int x = 9e30")
+
+
+on_x = strategies.simplified(strategies.constraints(["x"])).filter(lambda c: c.name == "x")
+
+
+@given(st.lists(on_x, max_size=30), on_x.filter(lambda c: not c.negated))
+def test_looking_up_by_texts_misses_nothing(filed: list[Constraint], given: Constraint) -> None:
+    candidates = Literals(filed).candidates(given, THOROUGH)
+    for constraint in filed:
+        if not constraint.negated and subset(given, constraint):
+            assert constraint in candidates

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidings import EventError, parse
+from tidings import Event, parse
 from tidings.language import explanation as ex
 from tidings.language.explanation import Explanation, Finding, explain
 
@@ -160,14 +160,17 @@ def test_normal_form_past_its_bound_is_said_and_the_rest_explained() -> None:
     assert "would pass the bound of 4096 filters" in str(explanation)
 
 
-def test_foreign_value_that_decides_nothing_is_marked() -> None:
-    event = {"a": 1, "b": datetime.date(2024, 1, 1)}
-    explanation = explain(parse("a = 1 or b = 2"), event)
+def test_what_is_no_value_is_named_with_its_type() -> None:
+    event = {"a": 1, "b": b"raw", "c": ["\ud800"], "d": datetime.date(2024, 1, 1)}
+    explanation = explain(parse("a = 1 or b = 2 or c = 'x' or d = 5"), event)
     assert explanation.matches
-    assert [finding.holds for finding in explanation.findings] == [True, None]
-    assert "? b = 2: attribute 'b': expected text" in str(explanation)
-    with pytest.raises(EventError):
-        explain(parse("a = 2 or b = 2"), event)
+    assert [finding.why for finding in explanation.findings] == [
+        "a is 1",
+        "b is of type bytes, not a value, which is the same as absent",
+        "c is a text with a lone surrogate, not a value, which is the same as absent",
+        'd is the text "2024-01-01", the constraint asks for a number',
+    ]
+    assert explain(parse("b = 2"), Event(event)).findings == explain(parse("b = 2"), event).findings
 
 
 def test_json_and_predicates_own_method_explain_alike() -> None:

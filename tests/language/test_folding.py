@@ -82,3 +82,16 @@ def test_regular_expressions_are_found_anywhere_and_say_what_is_wrong() -> None:
         wildcard.regex("((a{100}){100}){10}", ignore_case=False)
     with pytest.raises(wildcard.RegexError, match="too large"):
         wildcard.regex("(abcdefghij|klmnopqrst){990}" * 20, ignore_case=False)
+
+
+def test_regular_expressions_fold_as_the_other_operators_do() -> None:
+    orbits = {fold(chr(code)) for code in range(0x1E944) if not 0xD800 <= code <= 0xDFFF}
+    for folded in orbits:
+        letters = orbit(folded)
+        if len(letters) > 1:
+            for letter in letters:
+                test = wildcard.regex(f"^\\x{{{ord(letter):x}}}$", ignore_case=True)
+                assert all(map(test, letters)), letters
+                assert not test("0")
+    for pair in ("\ufb05\ufb06", "\u0390\u1fd3", "\u03b0\u1fe3"):
+        assert fold(pair[0]) == fold(pair[1])

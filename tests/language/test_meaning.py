@@ -3,7 +3,6 @@
 import json
 import math
 import pickle
-from datetime import date
 from typing import Any
 
 import pytest
@@ -121,9 +120,6 @@ def test_json_is_read() -> None:
         (b"\xff\xfe", "not JSON"),
         (b"[" * 100_000, "nested deeper"),
         (b'{"a": NaN}', "not JSON"),
-        ({"a": object()}, "attribute 'a': expected text"),
-        ({"a": b"bytes"}, "found bytes"),
-        ({1: 2}, "expected names to be text"),
         (17, "expected a mapping"),
     ],
 )
@@ -155,22 +151,15 @@ def test_malformed_json_is_placed_by_character(
         assert (str(copy), copy.position) == (str(caught.value), position)
 
 
-def test_a_value_of_a_foreign_type_is_named_when_it_is_looked_at() -> None:
-    with pytest.raises(EventError, match=r"attribute 'when': .* found date"):
-        parse("when > 5").matches({"when": date(2026, 1, 1)})
-    assert parse("x = 1").matches({"x": 1, "when": object()})
-
-
 def test_nesting_is_bounded() -> None:
     deep: Any = 1
     for _ in range(10_000):
         deep = [deep]
-    with pytest.raises(EventError, match="deeper"):
-        parse("a = 1").matches({"a": deep})
+    assert not parse("a = 1").matches({"a": deep})
+    assert parse("b = 1").matches({"a": deep, "b": 1})
     for _ in range(10_000):
         deep = {"a": deep}
-    with pytest.raises(EventError, match="deeper"):
-        Event({"a": deep})
+    assert Event({"a": deep, "b": 1}) == {"b": 1}
 
 
 def test_numbers_of_numpy_like_libraries_are_taken() -> None:

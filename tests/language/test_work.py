@@ -46,10 +46,12 @@ def at_most(calls: int) -> Iterator[None]:
 ALWAYS = (
     "search: the same and 60 values refused",
     "search: strangers refused",
+    "search: one long run of a character",
     "or: x icontains 'a{}b'",
     "or: x ilike '%a{}%b%'",
     "or: a > {0} and b < {0}",
     "and: 12 factors",
+    "and: 5 factors, 200 times",
     "and: 2 lists of 60 substrings",
     "and: x != 'a{}'",
 )
@@ -58,7 +60,7 @@ ALWAYS = (
 @pytest.mark.parametrize("shape", HOSTILE if SOAK else ALWAYS)
 def test_no_shape_costs_more_than_its_size_allows(shape: str) -> None:
     text = HOSTILE[shape]
-    if not SOAK:  # enough to be slow where all pairs are compared
+    if not SOAK and shape.startswith("or:"):  # enough to be slow where all pairs are compared
         text = " or ".join(text.split(" or ")[:500])
     with at_most(MAX_CALLS):
         p = parse(text)
@@ -176,9 +178,9 @@ def test_a_search_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_regular_expressions_are_bounded_together() -> None:
     one = r"x matches 'a\pL{{30}}{}'"
     assert parse(" or ".join([one.format(1)] * 300)).matches({"x": "b"}) is False
-    with pytest.raises(PredicateError, match="at most 100000 instructions in one predicate"):
+    with pytest.raises(PredicateError, match="at most 50000 instructions in one predicate"):
         parse(" or ".join(map(one.format, range(300))))
-    assert tx.MAX_PROGRAMS == 100_000
+    assert tx.MAX_PROGRAMS == 50_000
 
 
 def test_a_name_with_many_dots_is_followed_by_the_keys_that_exist() -> None:

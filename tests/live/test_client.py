@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import tidings
 from tests.live.networks import free_ports
 from tests.live.test_router import PATIENCE_S, at, chain, cut, run, take, until
+from tidings import parse
 from tidings.live.client import Client
 from tidings.live.client_core import Address
 from tidings.live.connect import connect
@@ -32,6 +38,11 @@ MAX_EVENT_BYTES = LIMITS.event_bytes
         {"x": "a" * (MAX_EVENT_BYTES + 1)},
         {"x": "a" * 1_100_000},
         {"x": object()},
+        {"x": 2**64},
+        {"x": Decimal(2**64)},
+        {"x": "\ud800"},
+        {"x": [{1: 2}]},
+        {"x": timedelta(1)},
     ],
     ids=lambda event: f"{event!r:.12}",
 )
@@ -45,6 +56,57 @@ def test_an_event_that_cannot_be_sent_is_refused_and_the_session_goes_on(event: 
             await net.publish({"x": 1})
             assert await take(some, 1) == [{"x": 1}]
             assert net.reconnections == 0
+
+    run(scenario())
+
+
+def test_events_arrive_as_the_values_that_they_stand_for() -> None:
+    """The network compares what the library compares, and delivers what it has compared."""
+    record: dict[str, Any] = {
+        "day": date(2024, 2, 29),
+        "at": datetime(2024, 2, 29, 12, 0, 0, 500_000, timezone(timedelta(hours=2))),
+        "local": datetime(2024, 2, 29, 10),
+        "clock": time(9, 30),
+        "price": Decimal("1.50"),
+        "count": Decimal(7),
+        "id": UUID(int=1),
+        "raw": b"\xff",
+        "tags": {"a"},
+        "array": np.array([1.5, 2.5]),
+        "load": float("inf"),
+        "none": pd.NaT,
+        "host": {"up": (date(2024, 1, 1), None), "level": np.int64(3)},
+    }
+    sent = {
+        "day": "2024-02-29",
+        "at": "2024-02-29T10:00:00.5+00:00",
+        "local": "2024-02-29T10:00:00",
+        "clock": "09:30:00",
+        "price": 1.5,
+        "count": 7,
+        "id": "00000000-0000-0000-0000-000000000001",
+        "raw": b"\xff",
+        "tags": ["a"],
+        "array": [1.5, 2.5],
+        "load": float("inf"),
+        "none": None,
+        "host": {"up": ["2024-01-01", None], "level": 3},
+    }
+    tests = (
+        "at < '2024-02-29T10:00:01' and price = 1.5 and int count = 7 and raw is null "
+        "and host.up prefix '2024' and array > 2 and tags = 'a' and none is null"
+    )
+
+    async def scenario() -> None:
+        assert parse(tests).matches(record)
+        assert parse(tests).matches(sent)
+        async with chain(2) as (a, b), at(a) as net, at(b) as far:
+            some, none = await far.subscribe(tests), await far.subscribe("exists raw")
+            await some.established()
+            await net.publish(record)
+            assert await take(some, 1) == [sent]
+            await net.publish({"raw": "x"})
+            assert await take(none, 1) == [{"raw": "x"}]
 
     run(scenario())
 

@@ -348,21 +348,6 @@ def test_a_batch_finds_what_its_rows_find(
 
 
 @every_matcher
-def test_foreign_types_are_a_mistake_only_where_they_are_asked_about(name: str) -> None:
-    matcher = MATCHERS[name]()
-    matcher.add("a", parse("x = 1"))
-    batch = pa.table(
-        {"x": [1, 2], "at": pa.array([0, None], pa.timestamp("ns")), "raw": [b"", b""]}
-    )
-    assert pairs_of(matcher.match_batch(batch)) == [(0, "a")]
-    matcher.add("b", parse("at > 5"))
-    with pytest.raises(EventError, match=r"'at': .* found .*timestamp\[ns\]"):
-        matcher.match_batch(batch)
-    matcher.remove("b")
-    assert pairs_of(matcher.match_batch(batch)) == [(0, "a")]
-
-
-@every_matcher
 def test_bad_json_in_a_column_is_placed(name: str) -> None:
     matcher = MATCHERS[name]()
     matcher.add("a", parse("x = 1"))

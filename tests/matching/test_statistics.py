@@ -111,8 +111,8 @@ def test_columns_and_rows_give_the_same() -> None:
     texts = pa.table({"text": ['{"a": 1}', "no event", None, '{"a": 2}']})
     assert statistics_of(columns) == statistics_of(workload.events(0, 300))
     assert statistics_of(texts, json="text") == statistics_of([{"a": 1}, {"a": 2}])
-    dates = pa.table({"day": pa.array([1, 2], pa.date32()), "n": [1, 2]})
-    assert set(statistics_of(dates).attributes) == {"n"}
+    dates = pa.table({"day": pa.array([1, 2], pa.date32()), "n": [1, 2], "raw": [b"", b""]})
+    assert set(statistics_of(dates).attributes) == {"day", "n"}
 
 
 def test_a_table_is_sampled_by_the_seed() -> None:

@@ -1,6 +1,8 @@
 """A job that takes a while and leaves marks, for tests that kill parts of it meanwhile.
 
 `python slow_job.py MASTER OUT MARKS` runs it as a program, with Tidings sent to the executors.
+While the folder of marks holds a file named `ANOTHER`, tasks wait until more executors have left a
+mark than the number in that file.
 """
 
 import os
@@ -16,7 +18,15 @@ from pyspark.sql import DataFrame, SparkSession
 EVENTS = 2_000
 PARTITIONS = 16
 SLOW_S = 0.25  # what a task takes at least
+PATIENCE_S = 120.0  # for another executor, at most
+ANOTHER = "another"
 HELD = {n: f"x between {n} and {2 * n} or x = {n * n}" for n in range(1, 60)}
+
+
+def executors(marks: str | Path) -> set[int]:
+    """The process ids of the executors that have left a mark."""
+    names = [path.name for path in Path(marks).iterdir()]
+    return {int(name.split("-")[0]) for name in names if name != ANOTHER}
 
 
 def slow_matches(spark: SparkSession, marks: str) -> DataFrame:
@@ -29,6 +39,12 @@ def slow_matches(spark: SparkSession, marks: str) -> DataFrame:
         name = f"{executor}-{daemon}-{os.getpid()}-{time.monotonic_ns()}"
         Path(marks, name).touch()
         time.sleep(SLOW_S)
+        begun = time.monotonic()
+        another = Path(marks, ANOTHER)
+        while another.exists() and len(executors(marks)) <= int(another.read_text()):
+            time.sleep(SLOW_S)
+            if time.monotonic() - begun > PATIENCE_S:
+                raise TimeoutError("no other executor has come")
         yield from batches
 
     rows = list(HELD.items())

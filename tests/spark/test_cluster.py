@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,13 +123,13 @@ def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
         stderr=subprocess.STDOUT,
         encoding="utf-8",
     )
-
-    def executors() -> set[int]:
-        return {int(path.name.split("-")[0]) for path in marks.iterdir()}
-
+    executors = partial(slow_job.executors, marks)
     wait_for("both executors", lambda: len(executors()) == 2 or job.poll() is not None)
     first = executors()
     if job.poll() is None:
+        begun = tmp_path / slow_job.ANOTHER
+        begun.write_text(str(len(first)))
+        begun.rename(marks / slow_job.ANOTHER)  # in one step: tasks never read half a number
         os.kill(min(first), signal.SIGKILL)
     said, _ = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 0, said

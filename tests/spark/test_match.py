@@ -192,14 +192,14 @@ def test_typed_columns_of_all_kinds_are_attributes(spark: SparkSession) -> None:
     events = spark.createDataFrame(rows, schema).withColumns(
         {
             "day": F.lit("2024-02-29").cast("date"),
-            "at": F.lit("2024-02-29 10:00:00").cast("timestamp"),
+            "at": F.lit("2024-02-29 10:00:00+00").cast("timestamp"),
         }
     )
     held = {
         "price": "price = 9.9",
         "whole": "int whole = 7",
         "day": "day >= '2024-02-01' and day < '2024-03-01'",
-        "at": "at prefix '2024-02-29 10'",
+        "at": "at = '2024-02-29T10:00:00+00:00'",
         "raw": "raw is null",
         "tags": "tags = 'a'",
         "no tags": "not exists tags",

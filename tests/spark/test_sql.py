@@ -1,5 +1,7 @@
 """The functions for SQL answer as predicates do."""
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tidings import Table, parse
-from tidings.spark import Store, explained, register
+from tidings.spark import Store, explained, match, register
 
 EVENTS = """
     SELECT 1 AS n, '{"class": "alert", "severity": 3}' AS text, named_struct('class', 'alert',
@@ -104,3 +106,62 @@ def test_wrong_calls_are_explained(sql: SparkSession, call: str, message: str) -
     with pytest.raises(PySparkException) as caught:
         sql.sql(f"SELECT * FROM tidings_match({call})").collect()
     assert message in explained(caught.value)
+
+
+def test_values_mean_in_spark_what_they_mean_elsewhere(sql: SparkSession, tmp_path: Path) -> None:
+    """Columns, rows and records of Spark against Python's objects, in a zone with summer time."""
+    values = """
+        SELECT 1 AS n, TIMESTAMP '2024-02-29 10:00:00.5+00:00' AS at,
+          TIMESTAMP_NTZ '2024-02-29 10:00:00' AS local, DATE '2024-02-29' AS day,
+          CAST('1.50' AS DECIMAL(10,2)) AS price, CAST(7 AS DECIMAL(38,0)) AS count,
+          CAST('100000000000000000000000000000' AS DECIMAL(38,0)) AS huge,
+          CAST('x' AS BINARY) AS raw, array(DATE '2024-01-01', NULL) AS days,
+          map('k', TIMESTAMP '2024-10-27 01:30:00+00:00') AS extra,
+          named_struct('at', TIMESTAMP '1900-01-01 00:00:00+00:00') AS host
+    """
+    event = {
+        "n": 1,
+        "at": datetime(2024, 2, 29, 10, 0, 0, 500_000, UTC),
+        "local": datetime(2024, 2, 29, 10),
+        "day": date(2024, 2, 29),
+        "price": Decimal("1.50"),
+        "count": Decimal(7),
+        "huge": Decimal(10**29),
+        "raw": b"x",
+        "days": [date(2024, 1, 1), None],
+        "extra": {"k": datetime(2024, 10, 27, 1, 30, tzinfo=UTC)},
+        "host": {"at": datetime(1900, 1, 1, tzinfo=UTC)},
+    }
+    held = [
+        "at = '2024-02-29T10:00:00.5+00:00'",
+        "at < '2024-02-29T10:00:00.4'",
+        "local = '2024-02-29T10:00:00'",
+        "day = '2024-02-29' and real price = 1.5 and int count = 7",
+        "int huge > 9223372036854775807 and huge < 1e30",
+        "exists raw",
+        "days = '2024-01-01'",
+        "extra.k = '2024-10-27T01:30:00+00:00'",
+        "host.at = '1900-01-01T00:00:00+00:00' and days matches '^2024-01'",
+    ]
+    expected = [n for n, text in enumerate(held) if parse(text).matches(event)]
+    assert expected == [0, 2, 3, 4, 6, 7, 8]
+    zone = sql.conf.get("spark.sql.session.timeZone")
+    sql.conf.set("spark.sql.session.timeZone", "Europe/Oslo")
+    try:
+        events = sql.sql(values)
+        events.createOrReplaceTempView("odd_values")
+        rows = [(n, text) for n, text in enumerate(held)]
+        wanted = sql.createDataFrame(rows, "subscription long, predicate string")
+        found = match(events, wanted).select("subscription").collect()
+        assert sorted(row[0] for row in found) == expected
+        store = Store(tmp_path / "store")
+        store.add(rows)
+        query = f"SELECT subscription FROM tidings_match(TABLE(odd_values), '{tmp_path}/store')"
+        assert sorted(row[0] for row in sql.sql(query).collect()) == expected
+        quoted = [text.replace("'", "''") for text in held]
+        calls = (f"tidings_matches('{text}', struct(*)) AS a{n}" for n, text in enumerate(quoted))
+        asked = ", ".join(calls)
+        (row,) = sql.sql(f"SELECT {asked} FROM odd_values").collect()
+        assert [n for n, yes in enumerate(row) if yes] == expected
+    finally:
+        sql.conf.set("spark.sql.session.timeZone", zone or "UTC")

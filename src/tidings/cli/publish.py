@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from base64 import b64encode
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -166,7 +167,7 @@ async def _subscribe(
         sys.stderr.flush()
         dropped = taken = 0
         async for event in subscription:
-            write(json.dumps(event))
+            write(json.dumps(event, default=_encoded))
             sys.stdout.flush()
             taken += 1
             if net.dropped > dropped:
@@ -182,6 +183,11 @@ def _tell_change(change: Change) -> None:
 
     if change.kind != "connected":
         complain(f"tidings subscribe: {change.kind}: {printable(change.detail)}")
+
+
+def _encoded(raw: bytes) -> str:
+    """Bytes, for which JSON has no type, as Base64."""
+    return b64encode(raw).decode()
 
 
 def token_of(path: Path | None) -> str:

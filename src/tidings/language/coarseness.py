@@ -84,10 +84,10 @@ def coarser(
     try:
         kept = predicate.filters
     except NormalFormError:
-        kept = _outline(predicate.expression, min(_MULTIPLIED, filters)).filters
+        kept = _outline(predicate.expression, min(_MULTIPLIED, filters))
         if (found := _within(kept, bounds)) is not None:
             return found
-        kept = _outline(predicate.expression, 1).filters
+        kept = _outline(predicate.expression, 1)
     coarsest = {f for filter in kept for f in _coarser_filters(filter, _GRAINS[-1])}
     if len(coarsest) > filters or () in coarsest:
         return EVERYTHING
@@ -325,23 +325,29 @@ def _length(value: Any) -> int:
 # Predicates without a normal form
 
 
-def _outline(expression: ex.Expression, product: int, negated: bool = False) -> Predicate:
-    """A predicate with a normal form that covers an expression: it keeps the smallest factors.
+def _outline(expression: ex.Expression, product: int, negated: bool = False) -> set[Filter]:
+    """Filters that together cover an expression: of a conjunction they keep the smallest factors.
 
-    It keeps one, and others while their filters multiply to at most `product`.
+    It keeps one factor, and others while their filters multiply to at most `product`.
     """
     if isinstance(expression, Constraint):
-        return Predicate(ex.negate(expression) if negated else expression)
+        simple = simplify(expression)
+        refuses = expression.negated is not negated
+        if simple is None:  # no value satisfies it
+            return {Filter()} if refuses else set()
+        return {Filter((simple._replace(negated=refuses),))}
     if isinstance(expression, ex.Not):
         return _outline(expression.part, product, not negated)
     parts = [_outline(part, product, negated) for part in expression.parts]
     if isinstance(expression, ex.And) is negated:
-        return Predicate(ex.disjoin(part.expression for part in parts))
-    kept: list[ex.Expression] = []
-    count = 1
-    for part in sorted(parts, key=lambda part: len(part.filters)):
-        count *= len(part.filters)
-        if kept and count > product:
+        return {filter for part in parts for filter in part}
+    if not all(parts):
+        return set()
+    parts.sort(key=len)
+    singles = [part for part in parts if len(part) == 1]
+    kept = {Filter(sorted({c for (filter,) in singles for c in filter}))}
+    for part in parts[len(singles) :]:
+        if kept != {Filter()} and len(kept) * len(part) > product:
             break
-        kept.append(part.expression)
-    return Predicate(ex.conjoin(kept))
+        kept = {Filter(sorted({*f, *g})) for f in kept for g in part}
+    return kept

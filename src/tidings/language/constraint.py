@@ -19,8 +19,9 @@ from typing import Any, Final, NamedTuple
 
 from tidings.language import wildcard
 from tidings.language.dialects import DIALECTS
-from tidings.language.event import SCALARS, Event, Scalar, check_text, lookup
+from tidings.language.event import Event, lookup
 from tidings.language.folding import caseless, fold
+from tidings.language.values import SCALARS, Scalar, is_unicode
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -145,9 +146,7 @@ def check(constraint: Constraint) -> Check:
     def holds(event: Mapping[str, Any]) -> bool:
         value: Any = event.get(name)
         kind = type(value)
-        if kind is str and not value.isascii():
-            check_text(value, name)
-        if kind in accepts:
+        if kind in accepts and (kind is not str or value.isascii() or is_unicode(value)):
             if test(value):
                 return wanted
             if plain:

@@ -10,16 +10,21 @@ This file knows nothing of predicates.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, Final
 
 from tidings.language.errors import EventError
 from tidings.language.json_errors import json_position, json_reason
+from tidings.language.values import (
+    MAX_EVENT_DEPTH,
+    SCALARS,
+    Scalar,
+    is_unicode,
+    opened,
+    scalar,
+)
 
-Scalar = str | int | float | bool
-
-SCALARS: Final = frozenset({str, int, float, bool})
-MAX_EVENT_DEPTH: Final = 100
 MAX_EVENT_BYTES: Final = 32 * 1024 * 1024
 
 
@@ -46,9 +51,12 @@ class Event(dict[str, Any]):
         found: dict[str, list[Scalar]] = {}
         self.source = read(source)
         try:
-            _flatten(self.source, "", found, 0)
+            _flatten(self.source, "", found, ())
         except Exception as error:
-            raise _as_event_error("the event", error) from error
+            if isinstance(error, MemoryError):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            raise EventError(f"the event cannot be read: {reason}") from error
         for name, values in found.items():
             self[name] = values[0] if len(values) == 1 else tuple(values)
 
@@ -105,125 +113,71 @@ def lookup(event: Mapping[str, Any], name: str) -> list[Scalar]:
         if value is not None:
             found.extend(value if type(value) is tuple else (value,))
         return found
-    try:
-        _follow(event, name, name, found, 0)
-    except Exception as error:
-        raise _as_event_error(f"attribute {name!r}", error) from error
+    _follow(event, name, found, ())
     return found
 
 
 def _follow(
-    event: Mapping[str, Any], rest: str, name: str, found: list[Scalar], depth: int
+    record: Mapping[str, Any], rest: str, found: list[Scalar], within: tuple[int, ...]
 ) -> None:
     """Collect the values under `rest`, a suffix of the attribute's full name."""
-    for key in _keys(event, rest):
-        for record in _records(event.get(key), name, depth + 1):
-            _follow(record, rest[len(key) + 1 :], name, found, depth + 1)
-    found.extend(
-        scalar(value, name)
-        for value in _elements(event.get(rest), name, depth)
-        if not isinstance(value, Mapping)
-    )
+    if id(record) in within or len(within) > MAX_EVENT_DEPTH:
+        return
+    inside = (*within, id(record))
+    for key in _keys(record, rest):
+        for element in opened(record.get(key), inside):
+            if isinstance(element, dict):
+                _follow(element, rest[len(key) + 1 :], found, inside)
+    value = record.get(rest)
+    if value is not None:
+        found.extend(_scalars(value, inside))
 
 
-def _keys(event: Mapping[str, Any], rest: str) -> list[str]:
-    """The keys that a dotted name may begin with: by its dots, or by the keys if they are fewer."""
+def _keys(record: Mapping[str, Any], rest: str) -> list[str]:
+    """The keys of a record that a dotted name may go through, the shortest first.
+
+    A name may have hundreds of dots and the record few keys, or the other way round.
+    """
     dots = rest.count(".")
     if dots < 2:
         return [rest[: rest.index(".")]] if dots else []
-    if dots <= len(event):
-        parts = rest.split(".")
-        return [".".join(parts[:count]) for count in range(1, dots + 1)]
-    keys = (key for key in event if type(key) is str)
-    return sorted((key for key in keys if rest.startswith(key + ".")), key=len)
-
-
-def _records(value: Any, name: str, depth: int) -> Iterator[Mapping[str, Any]]:
-    """The records in a value: the value itself, or those in a list."""
-    for element in _elements(value, name, depth):
-        if isinstance(element, Mapping):
-            yield element
-
-
-def _elements(value: Any, name: str, depth: int) -> Iterator[Any]:
-    """The non-null elements of a value; nested lists are flattened."""
-    if depth > MAX_EVENT_DEPTH:
-        raise EventError(f"attribute {name!r}: nested deeper than {MAX_EVENT_DEPTH} levels")
-    if value is None:
-        return
-    if isinstance(value, list | tuple | set | frozenset):
-        for element in value:
-            yield from _elements(element, name, depth + 1)
-    else:
-        yield value
+    if dots > len(record):
+        names: list[Any] = list(record)
+        return sorted(
+            (k for k in names if isinstance(k, str) and rest.startswith(k + ".")), key=len
+        )
+    ends = accumulate((len(part) + 1 for part in rest.split(".")[:-1]), initial=-1)
+    return [rest[:end] for end in ends if end >= 0]
 
 
 def _flatten(
-    event: Mapping[str, Any], prefix: str, found: dict[str, list[Scalar]], depth: int
+    record: Mapping[str, Any], prefix: str, found: dict[str, list[Scalar]], within: tuple[int, ...]
 ) -> None:
     """Collect every attribute of a record under its dotted name."""
-    for key, value in event.items():
-        if type(key) is not str:
-            raise EventError(f"expected names to be text, found {type(key).__name__} {key!r:.60}")
-        name = prefix + key
-        if not key.isascii():
-            _check_characters(key, f"the name {name!r}")
-        if type(value) is str and not value.isascii():
-            check_text(value, name)
-        if type(value) in SCALARS:
+    if id(record) in within or len(within) > MAX_EVENT_DEPTH:
+        return
+    inside = (*within, id(record))
+    items: Iterable[tuple[Any, Any]] = record.items()
+    for key, value in items:
+        if not isinstance(key, str) or not is_unicode(key):
+            continue  # no predicate can name it
+        name = prefix + str.__str__(key)
+        kind = type(value)
+        if kind in SCALARS and kind is not str:
             found.setdefault(name, []).append(value)
             continue
-        try:
-            for element in _elements(value, name, depth):
-                if isinstance(element, Mapping):
-                    _flatten(element, name + ".", found, depth + 1)
-                else:
-                    found.setdefault(name, []).append(scalar(element, name))
-        except Exception as error:
-            raise _as_event_error(f"attribute {name!r}", error) from error
+        for element in opened(value, inside):
+            if isinstance(element, dict):
+                _flatten(element, name + ".", found, inside)
+            else:
+                held = scalar(element)
+                if held is not None:
+                    found.setdefault(name, []).append(held)
 
 
-def _as_event_error(what: str, error: Exception) -> Exception:
-    """What to raise where an object of the caller's fails while it is read."""
-    if isinstance(error, EventError | MemoryError):
-        return error
-    return EventError(f"{what} cannot be read: {type(error).__name__}: {error}")
-
-
-def scalar(value: Any, name: str) -> Scalar:
-    """A value as one of the four scalar types; raises an error that names the attribute."""
-    if isinstance(value, str) and not value.isascii():
-        check_text(value, name)
-    if type(value) in SCALARS:
-        return value  # type: ignore[no-any-return]
-    if isinstance(value, float):
-        return float.__float__(value)
-    if isinstance(value, int):
-        return int.__int__(value)
-    if isinstance(value, str):
-        return str.__str__(value)
-    # Scalars of NumPy and its like, and arrays without a dimension. A masked one has no value.
-    is_scalar = hasattr(value, "dtype") and hasattr(value, "item")
-    if is_scalar and getattr(value, "shape", ()) == () and not hasattr(value, "mask"):
-        item = value.item()
-        if type(item) in SCALARS:
-            return item  # type: ignore[no-any-return]
-    raise EventError(
-        f"attribute {name!r}: expected text, a number, a boolean, a list or a record, "
-        f"found {type(value).__name__}"
-    )
-
-
-def check_text(text: str, name: str) -> None:
-    """Refuse a text that is not a sequence of Unicode characters: Python allows lone surrogates."""
-    _check_characters(text, f"attribute {name!r}")
-
-
-def _check_characters(text: str, what: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise EventError(
-            f"{what}: expected Unicode characters, found a lone surrogate at character "
-            f"{error.start + 1}"
-        ) from None
+def _scalars(value: Any, within: tuple[int, ...]) -> Iterator[Scalar]:
+    """The scalars in a value; a record is none."""
+    for element in opened(value, within):
+        held = None if isinstance(element, dict) else scalar(element)
+        if held is not None:
+            yield held

@@ -25,12 +25,13 @@ from tidings.language.constraint import (
     residual,
     value_test,
 )
-from tidings.language.errors import EventError, NormalFormError
-from tidings.language.event import MAX_EVENT_DEPTH, Scalar, lookup, read
+from tidings.language.errors import NormalFormError
+from tidings.language.event import Event, lookup, read
 from tidings.language.expression import And, Expression, Not, Or
 from tidings.language.filter import Filter
 from tidings.language.predicate import Predicate
 from tidings.language.text import write_constraint, write_value
+from tidings.language.values import Scalar, elements_of, opened, scalar
 
 MAX_VALUE_SHOWN: Final = 60  # characters of one value
 MAX_VALUES_SHOWN: Final = 5  # values of one list
@@ -44,15 +45,10 @@ MAX_COMPARISONS: Final = 100  # absent attributes for which that is done
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One constraint and the event: whether it holds, and why.
-
-    `holds` is None if it cannot be told: the attribute has a value of an unsupported type. Matching
-    raises `EventError` when it reads such a value; if it did not raise, the verdict on the
-    predicate does not depend on this constraint.
-    """
+    """One constraint and the event: whether it holds, and why."""
 
     constraint: Constraint
-    holds: bool | None
+    holds: bool
     why: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -71,7 +67,7 @@ class Group:
     """Parts under `and`, `or` or `not`, in the order written; `not` has one part."""
 
     kind: str  # "and", "or", "not"
-    holds: bool | None
+    holds: bool
     parts: tuple[Group | Finding, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -188,13 +184,12 @@ def explain(
     missing: tuple[Finding, ...] = ()
     with suppress(NormalFormError):
         filters = tuple(
-            FilterFinding(f, sum(examiner.holds(c) is not True for c in f))
-            for f in predicate.filters
+            FilterFinding(f, sum(not examiner.holds(c) for c in f)) for f in predicate.filters
         )
     if filters and not matches:
         nearest = min(range(len(filters)), key=lambda number: filters[number].failing)
         missing = tuple(
-            examiner.finding(c) for c in filters[nearest].filter if examiner.holds(c) is not True
+            examiner.finding(c) for c in filters[nearest].filter if not examiner.holds(c)
         )
     return Explanation(
         str(predicate), matches, tree, predicate.max_filters, filters, nearest, missing
@@ -206,7 +201,7 @@ class _Examiner:
 
     def __init__(self, event: Mapping[str, Any]) -> None:
         self.event = event
-        self.verdicts: dict[Constraint, bool | None] = {}
+        self.verdicts: dict[Constraint, bool] = {}
         self.names: dict[str, str] | None = None
         self.absences: dict[str, str] = {}
 
@@ -216,24 +211,18 @@ class _Examiner:
                 return self.finding(expression)
             case Not(part):
                 inner = self.tree(part)
-                return Group("not", None if inner.holds is None else not inner.holds, (inner,))
+                return Group("not", not inner.holds, (inner,))
             case And(parts) | Or(parts):
                 decisive = isinstance(expression, Or)
                 examined = tuple(map(self.tree, parts))
-                verdicts = {part.holds for part in examined}
-                holds = None if None in verdicts else not decisive
-                if decisive in verdicts:
-                    holds = decisive
+                holds = decisive is any(part.holds is decisive for part in examined)
                 return Group("or" if decisive else "and", holds, examined)
 
     def finding(self, constraint: Constraint) -> Finding:
         holds = self.holds(constraint)
         if constraint.operator == "holds":
             return Finding(constraint, holds, _whole_words(constraint, holds))
-        try:
-            values = lookup(self.event, constraint.name)
-        except EventError as error:
-            return Finding(constraint, holds, printable(str(error)))
+        values = lookup(self.event, constraint.name)
         if values:
             return Finding(constraint, holds, _words(constraint, values))
         absence = self.absences.get(constraint.name)
@@ -241,20 +230,18 @@ class _Examiner:
             absence = self.absences[constraint.name] = self.absence(constraint.name)
         return Finding(constraint, holds, absence + _NEGATED * constraint.negated)
 
-    def holds(self, constraint: Constraint) -> bool | None:
-        """The verdict of matching itself; None if the event has an unsupported value there."""
+    def holds(self, constraint: Constraint) -> bool:
+        """The verdict of matching itself."""
         if constraint not in self.verdicts:
-            try:
-                self.verdicts[constraint] = check(constraint)(self.event)
-            except EventError:
-                self.verdicts[constraint] = None
+            self.verdicts[constraint] = check(constraint)(self.event)
         return self.verdicts[constraint]
 
     def absence(self, name: str) -> str:
         """How an attribute is absent, and which attribute may have been meant instead."""
         if self.names is None:
             self.names = {}
-            _collect(self.event, "", self.names, 0)
+            given = self.event.source if type(self.event) is Event else self.event
+            _collect(given, "", self.names, ())
         shown = _shown_name(name)
         state = self.names.get(name, "")
         if state and state != _PRESENT:
@@ -274,23 +261,34 @@ _PRESENT: Final = "present"
 _NEGATED: Final = ", so the negation holds"
 
 
-def _collect(event: Mapping[str, Any], prefix: str, names: dict[str, str], depth: int) -> None:
+def _collect(
+    record: Mapping[str, Any], prefix: str, names: dict[str, str], within: tuple[int, ...]
+) -> None:
     """Collect the dotted names of an event, each with whether it is present or how it is absent.
 
-    Unlike `Event`, this accepts any value and stops at a bound: it only serves to find words.
+    Unlike `Event`, this stops at a bound: it only serves to find words.
     """
-    for key, value in event.items():
-        if len(names) >= MAX_NAMES_COMPARED or depth > MAX_EVENT_DEPTH:
+    if id(record) in within:
+        return
+    inside = (*within, id(record))
+    for key, value in record.items():
+        if len(names) >= MAX_NAMES_COMPARED:
             return
         name = f"{prefix}{key}"
-        elements = value if isinstance(value, list | tuple | set | frozenset) else (value,)
-        records = [element for element in elements if isinstance(element, Mapping)]
-        for record in records:
-            _collect(record, name + ".", names, depth + 1)
-        if any(element is not None and not isinstance(element, Mapping) for element in elements):
+        elements = list(opened(value, inside))
+        records = [element for element in elements if isinstance(element, dict)]
+        for inner in records:
+            _collect(inner, name + ".", names, inside)
+        others = [element for element in elements if not isinstance(element, dict)]
+        if any(scalar(other) is not None for other in others):
             names[name] = _PRESENT
+        elif others:
+            kind = type(others[0])
+            what = "a text with a lone surrogate" if kind is str else f"of type {kind.__name__}"
+            names.setdefault(name, f"{what}, not a value")
         elif not records:
-            absent = "null" if value is None else "a list of nulls" if elements else "an empty list"
+            listed = () if value is None else elements_of(value) or ()
+            absent = "null" if value is None else "a list of nulls" if listed else "an empty list"
             names.setdefault(name, absent)
 
 
@@ -358,11 +356,9 @@ _KINDS: Final[dict[type, str]] = {
 }
 
 
-def _whole_words(constraint: Constraint, holds: bool | None) -> str:
+def _whole_words(constraint: Constraint, holds: bool) -> str:
     """The phrase for a test of another dialect."""
     dialect, _ = residual(constraint)
-    if holds is None:
-        return f"the event has a value that {dialect} does not know"
     return (
         f"the test of {dialect} {'holds' if holds is not constraint.negated else 'does not hold'}"
     )
@@ -469,8 +465,8 @@ def printable(text: str) -> str:
 # Text
 
 
-def _mark(holds: bool | None) -> str:
-    return {True: "✓", False: "✗", None: "?"}[holds]
+def _mark(holds: bool) -> str:
+    return "✓" if holds else "✗"
 
 
 def _more(count: int, what: str) -> list[str]:

@@ -3,7 +3,8 @@
 Simple folding maps one code point to one code point (statuses C and S of Unicode's CaseFolding), so
 the length never changes and `_` in a pattern still stands for one character. `'ß'` therefore does
 not equal `'ss'`, but `'ẞ'` equals `'ß'`, `'K'` (Kelvin) equals `'k'` and final `'ς'` equals `'σ'`.
-The data is the interpreter's own Unicode tables.
+The data is the interpreter's own Unicode tables, and three pairs that Unicode has added since: so
+RE2, which evaluates `imatches`, folds alike.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 from functools import cache, lru_cache
 
 _HIGHEST_CASED = 0x1E943  # the last code point with a case mapping (Adlam)
+_ADDED = {"\u1fd3": "\u0390", "\u1fe3": "\u03b0", "\ufb05": "\ufb06"}  # by Unicode 15.1
 
 
 @lru_cache(maxsize=65536)
 def _fold_character(character: str) -> str:
     """Fold one code point; it stays as it is if only a longer folding exists."""
-    folded = character.casefold()
+    folded = _ADDED.get(character) or character.casefold()
     if len(folded) == 1:
         return folded
     # Full folding is longer here (status F). The simple folding, if any, is the lower case.

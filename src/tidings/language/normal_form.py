@@ -152,7 +152,7 @@ class _Expansion:
             if len(result) * len(part) > 4 * self.max_filters:
                 raise OutOfSteps
             longest = len(max(result, key=len)) + len(max(part, key=len))
-            self.work.spend(len(result) * len(part) * (1 + longest // 8))
+            self.work.spend(len(result) * len(part) * (2 + longest // 8))
             here = {c.name for filter in part for c in filter}
             if names.isdisjoint(here):  # then no product covers another
                 result = [Filter(sorted(left + right)) for left in result for right in part]
@@ -165,6 +165,7 @@ class _Expansion:
     def _reduced(self, filters: set[Filter]) -> list[Filter]:
         if len(filters) < 2:
             return list(filters)
+        self.work.spend(2 * len(filters) + sum(map(len, filters)))
         return self._bound(_absorbed(sorted(filters), self.work))
 
     def _bound(self, filters: list[Filter]) -> list[Filter]:

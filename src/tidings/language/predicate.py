@@ -130,7 +130,7 @@ class Predicate:
         filters that differ in one attribute only: ranges that touch, and values into `in` lists.
 
         >>> print(parse("x = 1 or x between 3 and 5 or x = 2 or x > 4").reduce())
-        x in (1, 2) or x >= 3
+        x >= 3 or x in (1, 2)
         """
         return _reduced(self.filters, self.max_filters, merge, lists)
 

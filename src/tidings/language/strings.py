@@ -248,8 +248,13 @@ class _Automaton:
         moving = states & (self.moves.get(character, 0) | self.any)
         return moving << 1 | states & self.loops
 
-    def characters(self, states: int) -> Iterator[str]:
+    def characters(self, states: int, search: Work) -> Iterator[str]:
         """The characters that do not do the same as all others."""
+        places = states.bit_count()
+        search.spend(min(places, len(self.moves)))
+        if len(self.moves) <= places:
+            yield from (c for c, moving in self.moves.items() if moving & states)
+            return
         while states:
             yield from self.moving[(states & -states).bit_length() - 1]
             states &= states - 1
@@ -293,7 +298,7 @@ def _search(span: Span, fits: Sequence[_Pattern], fails: Sequence[_Pattern], sea
         characters: Sequence[str] = alphabet
         if at_low is None and at_high is None:  # the order does not matter any more
             pairs = (*zip(inside, good, strict=True), *zip(outside, bad, strict=True))
-            special = dict.fromkeys(c for a, states in pairs for c in a.characters(states))
+            special = dict.fromkeys(c for a, states in pairs for c in a.characters(states, search))
             characters = [*special, stranger]
         search.spend(cost * len(characters))
         for character in characters:

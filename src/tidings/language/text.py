@@ -28,7 +28,6 @@ from tidings.language.constraint import (
 )
 from tidings.language.dialects import DIALECTS
 from tidings.language.errors import PredicateError
-from tidings.language.event import Scalar
 from tidings.language.expression import (
     ALWAYS,
     MAX_DEPTH,
@@ -42,11 +41,12 @@ from tidings.language.expression import (
     negate,
 )
 from tidings.language.habits import OPERATORS_ELSEWHERE, hint_at, with_hint
+from tidings.language.values import Scalar
 
 MAX_TEXT: Final = 1024 * 1024  # characters
 MAX_CONSTANTS: Final = 65_536  # in one predicate
 MAX_NAME: Final = 1_024  # characters
-MAX_PROGRAMS: Final = 100_000  # instructions of all regular expressions of one predicate
+MAX_PROGRAMS: Final = 50_000  # instructions of all regular expressions of one predicate
 
 TYPES: Final = {
     "int": "int",

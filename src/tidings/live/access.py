@@ -19,14 +19,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from tidings.language.errors import PredicateError
+from tidings.language.errors import EventError, PredicateError
 from tidings.language.event import Event
 from tidings.language.predicate import Predicate, parse
 from tidings.wire.errors import WireError
+from tidings.wire.events import PLAIN, as_sent
 
 RESERVED = "tidings:"  # attribute names that begin with it are reserved for routers
 MAX_EVENT_BYTES = 256 * 1024
-PLAIN = frozenset({str, int, float, bool, type(None)})
 MAX_CHOICES = 1_000  # elements of lists that are tested against a token's predicate
 
 
@@ -125,8 +125,8 @@ def check_event(event: dict[str, Any], reserved: bool = False) -> str | None:
                 return f"the attribute {name!r}: names that begin with {RESERVED} are reserved"
     if not PLAIN.issuperset(map(type, event.values())):
         try:
-            Event(event)
-        except ValueError as error:
+            as_sent(event)
+        except EventError as error:
             return str(error)
     return None
 

@@ -14,12 +14,13 @@ gives. The asyncio client (`client`) and the simulator run the same code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from tidings.language.errors import EventError
 from tidings.language.predicate import Predicate
 from tidings.live.errors import (
     DisconnectedError,
@@ -33,6 +34,7 @@ from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
+from tidings.wire.events import PLAIN, as_sent
 
 # Codes of `Failed` after which the client does not reconnect.
 FATAL: Final = ("denied", "version", "out-of-turn", "malformed", "slow", "replaced")
@@ -384,7 +386,7 @@ class ClientCore:
         if self.failure is not None:
             raise self.failure
         wanted = _level(level)
-        data = self._encoded(event, "the event")
+        _, data = self._encoded(event, "the event")
         number = self._published = self._published + 1
         self._kept.append(Unreceived(number, wanted, data))
         self._kept_bytes += len(data)
@@ -524,9 +526,9 @@ class ClientCore:
         """Reply to the publisher of an event."""
         if not isinstance(event, Tiding):
             raise RefusedError(f"expected a delivered event, found {type(event).__name__}")
-        self._encoded(reply, "the reply")
+        sent, _ = self._encoded(reply, "the reply")
         whose = event.source, event.life, event.number, event.ticket
-        self._ask(m.Feedback(self._next_request(), *whose, dict(reply)), answered)
+        self._ask(m.Feedback(self._next_request(), *whose, sent), answered)
 
     def ask(
         self, kind: str, event: Mapping[str, Any], subscription: str, answered: Answered
@@ -536,14 +538,14 @@ class ClientCore:
             raise RefusedError(f"expected texts, found {kind!r:.40} and {subscription!r:.40}")
         if len(kind) > m.MAX_NAME or len(subscription) > m.MAX_NAME:
             raise RefusedError(f"expected names of at most {m.MAX_NAME} characters")
-        self._encoded(event, "the event")
+        sent, _ = self._encoded(event, "the event")
 
         def found(error: Exception | None, answer: Any) -> None:
             if error is None and answer.error:
                 error = RefusedError(answer.error)
             answered(error, answer.findings if error is None else None)
 
-        self._ask(m.Ask(self._next_request(), kind, dict(event), subscription), found)
+        self._ask(m.Ask(self._next_request(), kind, sent, subscription), found)
 
     def _next_request(self) -> int:
         self._request += 1
@@ -658,23 +660,26 @@ class ClientCore:
 
     # Arguments
 
-    def _encoded(self, event: Mapping[str, Any], what: str) -> bytes:
-        """An event as bytes; `RefusedError` for one that a router would take for a broken peer."""
+    def _encoded(self, event: Mapping[str, Any], what: str) -> tuple[dict[str, Any], bytes]:
+        """An event in types that messages carry, and as bytes; `RefusedError` if they cannot."""
         if type(event) is not dict and not isinstance(event, Mapping):
             raise RefusedError(f"{what}: expected a mapping, found {type(event).__name__}")
         try:
-            "".join(event)  # the quickest test of all names
-        except TypeError:
-            names: Iterable[object] = event
-            name = next(name for name in names if not isinstance(name, str))
-            raise RefusedError(f"{what}: expected texts as names, found {name!r:.60}") from None
-        try:
-            data = m.encode(event)
-        except (TypeError, OverflowError, RecursionError, ValueError) as error:
+            if type(event) is dict and PLAIN.issuperset(map(type, event.values())):
+                sent = event
+            else:
+                sent = as_sent(event)
+            try:
+                "".join(sent)  # the quickest test of all names
+                data = m.encode(sent)
+            except (TypeError, OverflowError, UnicodeEncodeError):
+                sent = as_sent(event)  # raises an error that names the attribute
+                data = m.encode(sent)
+        except EventError as error:
             raise RefusedError(f"{what} cannot be sent: {error}") from None
         if len(data) > self.limits.event_bytes:
             raise RefusedError(f"{what} is larger than {self.limits.event_bytes} bytes")
-        return data
+        return sent, data
 
     def _predicate_text(self, predicate: Predicate | str) -> str:
         """The text of a predicate; `RefusedError` for one that is too long to send."""

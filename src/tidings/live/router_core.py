@@ -129,7 +129,8 @@ class RouterCore:
         self._numbers = 0
         self._sessions_made = 0
         self._newest: dict[str, tuple[int, int]] = {}  # by source: life, newest number delivered
-        self._publishers: dict[int, tuple[Session, int]] = {}
+        # Of the newest publications: number, session, the session's number for it.
+        self._publishers: list[tuple[int, Session, int] | None] = [None] * REMEMBERED
         self._published = 0  # as the protocol counts them
         self._wake: Timer | None = None
         self._wake_at: int | None = None
@@ -276,10 +277,8 @@ class RouterCore:
             follow if level == m.ROUTED else None,
             follow if level == m.DELIVERED else None,
         )
-        publishers = self._publishers
-        publishers[self._published + 1] = session, number
-        if len(publishers) > REMEMBERED:
-            del publishers[next(iter(publishers))]
+        newest = self._published + 1
+        self._publishers[newest % REMEMBERED] = newest, session, number
         return self._publish(event)
 
     def feedback(self, message: m.Feedback) -> Gate | None:
@@ -384,14 +383,12 @@ class RouterCore:
         return int.from_bytes(blake2b(text, digest_size=7, key=self._secret).digest(), "big")
 
     def _feedback_came(self, event: dict[str, Any]) -> None:
-        if event.get(LIFE) == self.life:
-            number = event.get(NUMBER)
-            session, own = (
-                self._publishers.get(number, (None, 0)) if type(number) is int else (None, 0)
-            )
-            reply = event.get("reply")
-            if session is not None and not session.over and isinstance(reply, dict):
-                session.say(m.Reply(own, reply))
+        number, reply = event.get(NUMBER), event.get("reply")
+        if event.get(LIFE) != self.life or type(number) is not int or not isinstance(reply, dict):
+            return
+        found = self._publishers[number % REMEMBERED]
+        if found is not None and found[0] == number and not found[1].over:
+            found[1].say(m.Reply(found[2], reply))
 
     # Subscriptions
 

@@ -139,6 +139,8 @@ class Session:
         self._followed.clear()
         self._batches.clear()
         self._requests.clear()
+        self._notices.clear()
+        self.mailbox.take(self.mailbox.newest)
         for timer in (self.expiry, self._deadline):
             if timer is not None:
                 timer.cancel()

@@ -14,11 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidings.language.constraint import INT_MAX, INT_MIN
 from tidings.language.errors import EventError
 from tidings.language.folding import fold
 from tidings.matching import column_kernels as ck
 from tidings.matching import kernels as k
-from tidings.matching.contract import Batch, is_text
+from tidings.matching.arrow_values import as_values, is_listed, is_text
+from tidings.matching.contract import Batch
 from tidings.matching.plan import Plan
 
 Array = np.ndarray[Any, Any]
@@ -132,6 +134,9 @@ def _dots(name: str) -> Iterator[int]:
 def _leaves(
     array: pa.Array, name: str, rows: Array, wanted: set[str], prefixes: set[str]
 ) -> Iterator[Leaf]:
+    kind = array.type
+    if not (pa.types.is_struct(kind) or pa.types.is_map(kind) or is_listed(kind)):
+        array = as_values(array)
     if pa.types.is_dictionary(array.type) and not is_text(array.type.value_type):
         array = array.dictionary_decode()
     kind = array.type
@@ -144,7 +149,13 @@ def _leaves(
     if array.null_count:
         rows = rows[places]
         if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-            array = array.take(pa.array(places))
+            try:
+                array = array.take(pa.array(places))
+            except pa.ArrowNotImplementedError:  # it holds views or runs
+                array = as_values(array).take(pa.array(places))
+                kind = array.type
+                if pa.types.is_null(kind):
+                    return
             places = np.arange(places.size)
     if pa.types.is_struct(kind):
         for field, inner in zip(kind, array.flatten(), strict=True):
@@ -152,20 +163,21 @@ def _leaves(
             if own in wanted or own in prefixes:
                 yield from _leaves(inner, own, rows, wanted, prefixes)
     elif pa.types.is_map(kind):
+        if not is_text(kind.key_type):
+            return
         lengths = np.diff(array.offsets.to_numpy())
         begin, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
         keys = array.keys.slice(begin, end - begin)
-        items = array.items.slice(begin, end - begin)
-        inner_rows = np.repeat(rows, lengths)
+        items = as_values(array.items.slice(begin, end - begin))
+        owners = np.repeat(np.arange(lengths.size), lengths)  # the map that each entry lies in
         for key in pc.unique(keys).to_pylist():
             own = f"{name}.{key}"
             if own in wanted or own in prefixes:
-                chosen = pc.equal(keys, key)
-                at = chosen.to_numpy(zero_copy_only=False)
-                yield from _leaves(items.filter(chosen), own, inner_rows[at], wanted, prefixes)
-    elif (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+                at = np.flatnonzero(pc.equal(keys, key).to_numpy(zero_copy_only=False))
+                at = at[np.diff(owners[at], append=-1) != 0]  # of a repeated key, the last counts
+                chosen = items.take(pa.array(at))
+                yield from _leaves(chosen, own, rows[owners[at]], wanted, prefixes)
+    elif is_listed(kind):
         lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False)
         yield from _leaves(array.flatten(), name, np.repeat(rows, lengths), wanted, prefixes)
     elif name in wanted:
@@ -224,19 +236,22 @@ class _Columns:
             places = np.empty(reals.size, np.int32)
             ck.locate_reals(slot, plan.whole, plan.highs, reals, places)
             ck.enter_numbers(slot, k.REAL, places, entries)
+        elif pa.types.is_decimal(kind):  # of integers, some of more than 64 bits
+            numbers = [int(number) for number in values.take(pa.array(leaf.places)).to_pylist()]
+            fits = [INT_MIN <= number <= INT_MAX for number in numbers]
+            short = np.array([n if fit else 0 for n, fit in zip(numbers, fits, strict=True)])
+            ck.enter_integers(slot, plan.whole, plan.highs, short.astype(np.int64), entries)
+            for at in np.flatnonzero(~np.array(fits)).tolist():
+                entries[at, k.NUMBER] = self._place(numbers[at], slot)
         else:
-            raise EventError(
-                f"attribute {leaf.name!r}: expected text, numbers, booleans, lists or records, "
-                f"found Arrow's {kind} (cast it to text or to a number)"
-            )
+            raise AssertionError(f"{leaf.name!r}: {kind} is no type of values")
         return leaf.rows, entries
 
     def _place(self, value: int, slot: int) -> int:
         """The coordinate of an integer of any size."""
         nearest = float(value)
-        return int(
-            k.locate_number(slot, self.plan.whole, self.plan.highs, nearest, value - int(nearest))
-        )
+        rest = min(max(value - int(nearest), INT_MIN), INT_MAX)  # only its sign matters if so large
+        return int(k.locate_number(slot, self.plan.whole, self.plan.highs, nearest, rest))
 
     def _entered(self, leaf: Leaf, slot: int) -> Part:
         """The entries of texts; also notes those of the reversed texts if the slot needs them."""

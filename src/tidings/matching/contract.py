@@ -5,8 +5,8 @@ A matcher holds subscriptions and finds those that an event satisfies. Law: it f
 
 A batch is Arrow. Each column is an attribute: structs and maps are records, lists are lists, and a
 null means that the attribute is absent. Alternatively one column holds every event as JSON text.
-If a map repeats a key, the last value counts, as in JSON. Types that the language does not know
-(dates, decimals, binary) are an error only in columns that some subscription mentions.
+If a map repeats a key, the last value counts, as in JSON. `as_values` says what dates, decimals and
+their like stand for. A column of a type that stands for no value is absent.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ import pyarrow as pa
 
 from tidings.language.constraint import names_asked
 from tidings.language.errors import EventError, NormalFormError
-from tidings.language.event import SCALARS, read
+from tidings.language.event import read
 from tidings.language.expression import Expression, constraints
 from tidings.language.predicate import Predicate
+from tidings.language.values import SCALARS
+from tidings.matching.arrow_values import as_values, is_text
 
 Id = str | int
 ID_TYPES = (str, int)
@@ -152,11 +154,10 @@ def events_of(
     """The rows of a batch as events, one by one.
 
     `names` are the attributes that subscriptions mention. Only the columns that hold them are read
-    (all columns, if the empty name is among them), and `EventError` names a column whose type the
-    language does not know. Without `names`, such a value raises when it is looked up. A null is
-    left out: a column has a value in every row, so a null can only mean that the attribute is
-    absent. With `json`, the events are read from the text in that column, with their nulls; a row
-    without text is an event without attributes.
+    (all columns, if the empty name is among them or there are no `names`). A null is left out: a
+    column has a value in every row, so a null can only mean that the attribute is absent. With
+    `json`, the events are read from the text in that column, with their nulls; a row without text
+    is an event without attributes.
     """
     if json is not None:
         yield from _json_events(batch, json)
@@ -167,18 +168,27 @@ def events_of(
         raise EventError(f"two columns are named {repeated[0]!r}")
     if names is not None:
         kept = [field for field in schema if "" in names or below(field.name, names)]
-        for field in kept:
-            check_column(field, names)
         if not kept:
             yield from repeat({}, batch.num_rows)
             return
         batch = batch.select([field.name for field in kept])
     for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
+        columns = part.columns
         if names is not None and "" not in names:
-            columns = zip(part.schema.names, part.columns, strict=True)
-            pruned = [_pruned(column, below(name, names)) for name, column in columns]
-            part = pa.RecordBatch.from_arrays(pruned, part.schema.names)
+            named = zip(part.schema.names, columns, strict=True)
+            columns = [_pruned(column, below(name, names)) for name, column in named]
+        part = pa.RecordBatch.from_arrays(list(map(as_values, columns)), part.schema.names)
         yield from map(_without_nulls, part.to_pylist(maps_as_pydicts="lossy"))
+
+
+def known_columns(batch: Batch, names: Collection[str]) -> pa.RecordBatch:
+    """The columns that hold attributes of these names, with values of the language."""
+    kept = [field.name for field in batch.schema if "" in names or below(field.name, names)]
+    columns = [
+        as_values(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        for column in map(batch.column, kept)
+    ]
+    return pa.RecordBatch.from_arrays(columns, kept)
 
 
 def _pruned(column: pa.Array, asked: Collection[str]) -> pa.Array:
@@ -189,9 +199,8 @@ def _pruned(column: pa.Array, asked: Collection[str]) -> pa.Array:
     kept = [(f, rest) for f, field in enumerate(kind) if (rest := below(field.name, asked))]
     if not kept:
         return pa.nulls(len(column))
-    fields = column.flatten()
     return pa.StructArray.from_arrays(
-        [_pruned(fields[f], rest) for f, rest in kept],
+        [_pruned(column.field(f), rest) for f, rest in kept],
         [kind.field(f).name for f, _ in kept],
         mask=column.is_null() if column.null_count else None,
     )
@@ -237,54 +246,6 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
                 message = f"column {name!r}, row {row}: {error}"
                 raise EventError(message, error.position) from None
             row += 1
-
-
-def check_column(field: pa.Field, names: Collection[str]) -> None:
-    """Raise `EventError` if `names` mention values of this column whose type is not supported."""
-    foreign = _foreign(field.type, below(field.name, names))
-    if foreign is not None:
-        raise EventError(
-            f"column {field.name!r}: expected text, numbers, booleans, lists or records where "
-            f"subscriptions ask, found the type {foreign}; cast it to text or a number"
-        )
-
-
-def _foreign(kind: pa.DataType, asked: Collection[str]) -> pa.DataType | None:
-    """An unsupported type among those that `asked` reaches, or None.
-
-    `asked` are the names below this place; the empty name means the value at this place itself.
-    """
-    types = pa.types
-    if not asked:
-        return None
-    if types.is_struct(kind):
-        fields = (kind.field(i) for i in range(kind.num_fields))
-        found = (_foreign(field.type, below(field.name, asked)) for field in fields)
-        return next((t for t in found if t is not None), None)
-    if types.is_map(kind):
-        # A key may contain dots, so it may end at any dot of a name or at its end.
-        inner = {name[dot + 1 :] for name in asked for dot, c in enumerate(name) if c == "."}
-        if any(asked):
-            inner.add("")
-            if not is_text(kind.key_type):
-                return kind
-        return _foreign(kind.item_type, inner)
-    if hasattr(kind, "value_type"):  # lists of any kind, dictionaries, run ends
-        return _foreign(kind.value_type, asked)
-    known = (
-        is_text(kind)
-        or types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-    )
-    return None if known or "" not in asked else kind
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether an Arrow type is one of text."""
-    types = pa.types
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def _is_binary(kind: pa.DataType) -> bool:

@@ -35,10 +35,14 @@ class _Huge(Exception):
 def match_documents(
     segment: Segment, events: Sequence[Mapping[str, Any]], threads: int = 1
 ) -> Iterator[Pairs]:
-    """The matches of events; raises `EventError` if an event holds an unsupported value."""
+    """The matches of events."""
     flat = [event if isinstance(event, dict) else Event(event) for event in events]
     try:
-        rows = _entries(segment, flat)
+        try:
+            rows = _entries(segment, flat)
+        except UnicodeEncodeError:  # some text has a lone surrogate
+            flat = [Event(event) for event in flat]
+            rows = _entries(segment, flat)
     except _Huge:
         yield from _one_by_one(segment, flat)
         return
@@ -53,7 +57,7 @@ def tally_documents(segment: Segment, events: Sequence[dict[str, Any]], totals: 
     """Add to `totals[n]` how many events match subscription number n."""
     try:
         rows = None if segment.plan.residuals else _entries(segment, events)
-    except _Huge:
+    except (_Huge, UnicodeEncodeError):
         rows = None
     if rows is None:
         tally(match_documents(segment, events), totals)

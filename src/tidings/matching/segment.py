@@ -20,13 +20,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from tidings.language.errors import EventError
 from tidings.language.event import Event
 from tidings.language.folding import fold
 from tidings.language.predicate import Predicate
 from tidings.matching import kernels as k
 from tidings.matching.columns import Rows, entries_of_batch, without_views
-from tidings.matching.contract import Batch, Id, all_integers, events_of, names_of
+from tidings.matching.contract import Batch, Id, all_integers, events_of, known_columns, names_of
 from tidings.matching.merging import Coordinates, merge
 from tidings.matching.plan import Plan, compile_plan, lay_out
 from tidings.matching.ranking import FlatFilters, rank
@@ -460,7 +459,13 @@ class Segment:
         """The matches of a batch whose columns are attributes, as `match_entries` gives them."""
 
         def events(rows: Array, names: set[str]) -> Iterable[Mapping[str, Any]]:
-            return events_of(without_views(batch).take(pa.array(rows)), names)
+            if not rows.size:
+                return ()
+            first = int(rows[0])
+            part = known_columns(batch.slice(first, int(rows[-1]) + 1 - first), names)
+            if not part.num_columns:
+                return [{}] * rows.size
+            return events_of(without_views(part).take(pa.array(rows - first)), names)
 
         return self.match_entries(
             entries_of_batch(batch, self.plan), batch.num_rows, events, threads
@@ -656,6 +661,13 @@ class Arrays:
 
 def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
     """A flat event as MessagePack; also holds folded texts, under their derived names."""
+    try:
+        return _encode(event, folded)
+    except (UnicodeEncodeError, TypeError):  # a text or a name that is no Unicode text
+        return _encode(Event(dict(event)), folded)
+
+
+def _encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
     if folded:
         event = dict(event)
         for name in folded.keys() & event.keys():
@@ -668,11 +680,6 @@ def encode(event: dict[str, Any], folded: dict[str, str]) -> bytes:
         return _ENCODER.encode(event)
     except OverflowError:
         return _ENCODER.encode({name: _writable(value) for name, value in event.items()})
-    except UnicodeEncodeError as error:
-        raise EventError(f"expected text, found a lone surrogate in {error.object!r:.60}") from None
-    except TypeError:
-        Event(event)  # raises for the name that is no text
-        raise
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()

@@ -27,7 +27,8 @@ import pyarrow as pa
 
 from tidings.language.constraint import ACCEPTS, TESTS, Constraint
 from tidings.language.errors import EventError
-from tidings.language.event import Event, Scalar
+from tidings.language.event import Event
+from tidings.language.values import Scalar
 from tidings.matching.contract import EventLike, events_of
 
 MAX_EVENTS: Final = 20_000  # events sampled
@@ -195,7 +196,7 @@ def statistics_of(
     counters: dict[str, dict[str, Counter[Any]]] = {}
     for given, _ in zip(events, range(max_events), strict=False):
         try:
-            event = _flat(given)
+            event = Event(given)
         except EventError:
             continue
         seen += 1
@@ -211,22 +212,6 @@ def statistics_of(
         for name, number in sorted(present.most_common(MAX_ATTRIBUTES))
     }
     return Statistics(seen, attributes)
-
-
-def _flat(given: EventLike) -> Event:
-    """An event without the attributes whose values the language does not know."""
-    try:
-        return Event(given)
-    except EventError:
-        if not isinstance(given, Mapping):
-            raise
-    good: dict[str, Any] = {}
-    for name, value in given.items():
-        try:
-            good.update(Event({name: value}))
-        except EventError:
-            continue
-    return Event(good)
 
 
 def _attribute(present: float, events: int, counters: dict[str, Counter[Any]]) -> Attribute:

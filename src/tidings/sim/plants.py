@@ -179,8 +179,10 @@ class ForwardEverywhere(ContentRouter):
 class ForwardBlindly(ContentRouter):
     """Sends an event on in the whole tree."""
 
-    def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
-        return True
+    def wanting(
+        self, interfaces: tuple[str, ...], event: dict[str, Any], view: View
+    ) -> list[str] | tuple[str, ...]:
+        return interfaces
 
 
 class NeverSeen(Once):
@@ -412,7 +414,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "switch at once": Plant("cbcb", SwitchAtOnce),
     "no marker": Plant("cbcb", NoMarker),
     "former views forget": Plant("cbcb", FormerViewsForget),
-    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch),
+    "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch, first=40),
     "prunes too soon": Plant("cbcb", PrunesTooSoon),
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),

@@ -1,9 +1,9 @@
 """The columns of a DataFrame as attributes of events.
 
-Spark sends only the attributes that subscriptions name to Python, in types of the language. Dates
-and timestamps become text as Spark writes them, decimals become numbers. A Variant column becomes
-JSON text and is read as a record. Binary values, intervals, and maps whose keys are not text have
-no counterpart: they are absent.
+Spark sends only the attributes that subscriptions name to Python, as Arrow columns, and
+`tidings.matching.arrow_values` says what their values are: dates, timestamps and decimals mean what
+they mean everywhere. A Variant column becomes JSON text and is read as a record. Columns of types
+that stand for no value (binary, intervals, maps whose keys are not text) stay in the JVM.
 """
 
 from __future__ import annotations
@@ -103,11 +103,10 @@ def _value(column: Column, kind: T.DataType, wanted: frozenset[str] | None) -> C
             return _unless_same(
                 column, item, inner, lambda c, f: F.transform_values(c, lambda _, v: f(v))
             )
-        case T.DateType() | T.TimestampType() | T.TimestampNTZType() | T.TimeType():
-            return column.cast("string")
-        case T.DecimalType(precision=precision, scale=scale):
-            return column.cast("long" if scale == 0 and precision <= 18 else "double")
-        case T.StringType() | T.BooleanType() | T.NumericType() | T.NullType():
+        case (
+            T.StringType() | T.BooleanType() | T.NumericType() | T.NullType() | T.DateType()
+            | T.TimestampType() | T.TimestampNTZType() | T.TimeType()
+        ):  # fmt: skip
             return column
         case _:
             return None
@@ -130,11 +129,9 @@ def _struct(column: Column, kind: T.StructType, wanted: frozenset[str] | None) -
 def _unless_same(
     column: Column, inner: T.DataType, wanted: frozenset[str] | None, over: Any
 ) -> Column | None:
-    """A list or a map, with its elements cast only where their type needs it."""
-    if isinstance(inner, T.StringType | T.BooleanType | T.NumericType) and not isinstance(
-        inner, T.DecimalType
-    ):
-        return column
+    """A list or a map, with its elements changed only where they are records or lists."""
+    if isinstance(inner, T.AtomicType):
+        return column if _value(column, inner, None) is not None else None
     probe = _value(F.lit(None), inner, wanted)
     if probe is None:
         return None

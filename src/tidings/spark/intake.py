@@ -19,7 +19,8 @@ from tidings.language.dialects import dialect_named
 from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
-from tidings.matching.contract import Id, check_id, is_text
+from tidings.matching.arrow_values import is_text
+from tidings.matching.contract import Id, check_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

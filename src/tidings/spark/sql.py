@@ -13,10 +13,9 @@ the store that all executors must see.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from decimal import Decimal
+from datetime import UTC
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,9 +27,10 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from tidings.language.errors import EventError, PredicateError
 from tidings.language.predicate import Predicate, parse
+from tidings.matching.arrow_values import as_values
 from tidings.spark.compiled import compile_here
 from tidings.spark.store import Store
-from tidings.spark.worker import CHUNK, Shard, asked_of_events, find, flat, read_text
+from tidings.spark.worker import CHUNK, Shard, asked_of_events, find, flat, json_of, read_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession
@@ -88,28 +88,27 @@ def _events(column: pa.Array) -> Iterator[Any]:
                     None if held is None else VariantUtils.to_json(held["value"], held["metadata"])
                 )
             return
-    for value in column.to_pylist(maps_as_pydicts="lossy"):
-        yield value if value is None or isinstance(value, str) else plain(value)
+    yield from as_values(column).to_pylist(maps_as_pydicts="lossy")
 
 
-def plain(value: Any) -> Any:
-    """A value of Spark's as the attribute that `attributes` makes of such a column."""
-    match value:
-        case dict():
-            return {key: plain(inner) for key, inner in value.items()}
-        case list() | tuple():
-            return [plain(inner) for inner in value]
-        case datetime.datetime():
-            text = value.replace(tzinfo=None).isoformat(" ")
-            return text.rstrip("0") if "." in text else text
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case Decimal():
-            return int(value) if value.as_tuple().exponent == 0 else float(value)
-        case T.VariantVal():
-            return value.toPython()
-        case bytes() | bytearray():
-            return None
+def plain(value: Any, kind: T.DataType) -> Any:
+    """A value that Spark hands to Python, as the language reads it.
+
+    Spark gives a timestamp as a time of this machine's zone without saying so.
+    """
+    if value is None:
+        return None
+    match kind:
+        case T.StructType(fields=fields):
+            return {f.name: plain(v, f.dataType) for f, v in zip(fields, value, strict=True)}
+        case T.ArrayType(elementType=element):
+            return [plain(inner, element) for inner in value]
+        case T.MapType(valueType=item):
+            return {key: plain(inner, item) for key, inner in value.items()}
+        case T.TimestampType():
+            return value.astimezone(UTC)
+        case T.VariantType():
+            return json_of(value.toJson())
         case _:
             return value
 
@@ -122,7 +121,7 @@ class Plan(AnalyzeResult):
     """The result of analysing a call: the table of the store, and how to read events."""
 
     shards: tuple[Shard, ...] = ()
-    fields: tuple[str, ...] = field(default_factory=tuple)
+    kind: T.StructType = field(default_factory=T.StructType)  # of the rows
     json: str | None = None
 
 
@@ -149,7 +148,7 @@ class MatchStore:
         if column is not None and column not in names:
             raise ValueError(f"json names {column!r}, which is not a column of the table")
         schema = T.StructType([*table.dataType.fields, T.StructField("subscription", kind)])
-        return Plan(schema, shards=shards, fields=names, json=column)
+        return Plan(schema, shards=shards, kind=table.dataType, json=column)
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -173,7 +172,7 @@ class MatchStore:
         if plan.json is not None:
             events = [read_text(row[plan.json]) for row in rows]
         else:
-            events = [flat(plain(row.asDict(recursive=True))) for row in rows]
+            events = [flat(plain(row, plan.kind)) for row in rows]
         found = find(plan.shards, asked_of_events(events))
         for row, id in zip(found.rows.tolist(), found.ids.to_pylist(), strict=True):
             yield (*rows[row], id)

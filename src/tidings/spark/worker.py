@@ -25,7 +25,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidings.language.errors import EventError
-from tidings.language.event import MAX_EVENT_BYTES, SCALARS, Event, read
+from tidings.language.event import MAX_EVENT_BYTES, Event, read
+from tidings.language.values import SCALARS
+from tidings.matching.arrow_values import as_values
 from tidings.matching.contract import Id
 from tidings.matching.documents import match_documents, tally_documents
 from tidings.matching.segment import Segment, tally
@@ -40,7 +42,7 @@ VALUES: Final = 1 << 20  # ids in one batch that goes back to the JVM
 PLAIN: Final = SCALARS | {type(None)}
 NOTHING: Final = np.zeros(0, np.int64)
 
-_decode: Final = msgspec.json.Decoder().decode
+json_of: Final = msgspec.json.Decoder().decode
 
 
 class Shard(NamedTuple):
@@ -207,10 +209,12 @@ def events_of(batch: pa.RecordBatch, reading: Reading) -> Iterator[dict[str, Any
     if reading.json is not None:
         yield from map(read_text, batch.column(reading.json).to_pylist())
         return
-    for record in batch.to_pylist(maps_as_pydicts="lossy"):
+    columns = [as_values(column) for column in batch.columns]
+    read_batch = pa.RecordBatch.from_arrays(columns, batch.schema.names)
+    for record in read_batch.to_pylist(maps_as_pydicts="lossy"):
         for name in reading.nested:
             if record[name] is not None:
-                record[name] = _decode(record[name])
+                record[name] = json_of(record[name])
         yield flat(record)
 
 
@@ -219,7 +223,7 @@ def read_text(text: str | bytes | None) -> dict[str, Any] | EventError:
     if text is None:
         return {}
     try:
-        event = _decode(text) if len(text) <= MAX_EVENT_BYTES else None
+        event = json_of(text) if len(text) <= MAX_EVENT_BYTES else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         event = None
     if type(event) is dict:

@@ -148,7 +148,7 @@ def test_json_column_is_left_open_where_it_cannot_be_told() -> None:
         (b"a", (2, None, None, "2 fields like the header")),
         (b",x = 1", (2, None, None, "an id")),
         (b" ,x = 1", (2, None, " ", "an id")),
-        (b"a,", (2, 3, "a", "a name, not, exists or (")),
+        (b"a,", (2, 3, "a", "a name, not, exists or ( (for all events, write true)")),
         (b"a\0,x = 1", (2, None, "a\0", "an id without NUL characters")),
         (b"a,x = 1\0", (2, 8, "a", "and, or, or the end of the text")),
         (b"a,x = '\xff'", (2, 8, None, "UTF-8")),

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from tidings.language.event import Scalar, lookup
+from tidings.language.event import lookup
+from tidings.language.values import Scalar
 
 Truth = bool | None
 Values = Mapping[str, Scalar | None]  # None for an attribute with several values

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from tidings.language import wildcard
 from tidings.language.errors import PredicateError
-from tidings.language.event import Scalar
 from tidings.language.text import MAX_NAME
+from tidings.language.values import Scalar
 
 MAX_TEXT: Final = 65_536  # characters
 MAX_NESTING: Final = 32  # parentheses within parentheses

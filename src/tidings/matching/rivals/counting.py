@@ -31,6 +31,7 @@ from tidings.language.constraint import INT_MAX, INT_MIN, Check, Constraint, che
 from tidings.language.errors import NormalFormError
 from tidings.language.event import Event, read
 from tidings.language.predicate import Predicate
+from tidings.language.values import is_unicode
 from tidings.matching.contract import (
     Batch,
     EventLike,
@@ -216,7 +217,9 @@ def encode(event: Mapping[str, Any], names: Mapping[str, int]) -> ck.EventValues
                 continue
             number, low = 0.0, 0
             if type_ == ck.TEXT:
-                raw = element.encode("utf-8", "surrogatepass")
+                if not is_unicode(element):
+                    continue
+                raw = element.encode()
                 texts.append(raw)
                 low = length
                 length += len(raw)

@@ -34,10 +34,11 @@ import pyarrow as pa
 
 from tidings.language.constraint import Constraint, check, value_test
 from tidings.language.errors import NormalFormError
-from tidings.language.event import SCALARS, Scalar, lookup, read
+from tidings.language.event import lookup, read
 from tidings.language.filter import Filter, by_name
 from tidings.language.predicate import Predicate
 from tidings.language.text import write_constraint
+from tidings.language.values import SCALARS, Scalar, is_unicode
 from tidings.matching.contract import (
     Batch,
     EventLike,
@@ -136,6 +137,8 @@ class Walk:
             return [], ()
         value: Any = self.event.get(name)
         plain = type(value) in SCALARS and "." not in name
+        if plain and type(value) is str and not is_unicode(value):
+            return [], ()
         values: list[Scalar] = [value] if plain else lookup(self.event, name)
         if len(values) == 1:
             return values, _keys_of(values[0])

@@ -82,14 +82,15 @@ class Board:
 
     def _search(self, event: dict[str, Any]) -> None:
         found: list[int] = self._matcher.match(event)
-        interface_of = self._interface_of
-        if interface_of:
-            self._links = {interface_of[number] for number in found if number < 0} | self._always
-            found = [number for number in found if number >= 0]
-        else:
-            self._links = self._always
-        self._numbers = found
         self._event = event
+        self._numbers = found
+        self._links = self._always
+        interface_of = self._interface_of
+        if found and interface_of:
+            links = {interface_of[number] for number in found if number < 0}
+            if links:
+                self._links = links | self._always
+                self._numbers = [number for number in found if number >= 0]
 
     def _take(self, table: dict[str, str]) -> None:
         """Hold another table."""

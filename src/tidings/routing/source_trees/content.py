@@ -232,7 +232,11 @@ class ContentRouter:
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
-        if type(cause) is Received and type(cause.packet) is Publication:  # nearly always
+        if type(cause) is Publish:  # events first: they are nearly all causes
+            view = self.views.used
+            self.forward(self.local.publish(cause.event, view.routes.digest), view, out)
+            return out
+        if type(cause) is Received and type(cause.packet) is Publication:
             self._publication(cause.neighbour, cause.packet, out)
             return out
         now = self._clock.read(now)
@@ -252,9 +256,6 @@ class ContentRouter:
                 self._subscribe(id, predicate, now, out)
             case Unsubscribe(id):
                 self._unsubscribe(id)
-            case Publish(event):
-                view = self.views.used
-                self.forward(self.local.publish(event, view.routes.digest), view, out)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = self._switch_at = self._switch_by = None
@@ -351,18 +352,27 @@ class ContentRouter:
     def forward(self, publication: Publication, view: View, out: list[Action]) -> None:
         """Deliver here, and send on to the children in the source's tree that want it (F3)."""
         self.local.deliver(publication, out)
-        for child in view.routes.children(publication.source):
-            if self.is_wanted(child, publication.event, view):
-                if self.plane.neighbours.is_up(child):
-                    out.append(Send(child, publication))
-                else:
-                    out.append(Drop("the link is down", publication))
+        children = view.routes.children(publication.source)
+        for child in self.wanting(children, publication.event, view):
+            if self.plane.neighbours.is_up(child):
+                out.append(Send(child, publication))
+            else:
+                out.append(Drop("the link is down", publication))
+
+    def wanting(
+        self, interfaces: tuple[str, ...], event: dict[str, Any], view: View
+    ) -> list[str] | tuple[str, ...]:
+        """The interfaces behind which some node wants an event."""
+        if not interfaces:
+            return interfaces
+        if self.board is not None and view is self.views.newest:
+            wanting = self.board.links(event, view.table)
+            return [name for name in interfaces if name in wanting] if wanting else ()
+        return [name for name in interfaces if wants(view.table.get(name, NOTHING), event)]
 
     def is_wanted(self, interface: str, event: dict[str, Any], view: View) -> bool:
         """Whether any node behind an interface wants an event."""
-        if self.board is not None and view is self.views.newest:
-            return interface in self.board.links(event, view.table)
-        return wants(view.table.get(interface, NOTHING), event)
+        return bool(self.wanting((interface,), event, view))
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""

@@ -483,7 +483,7 @@ WRITTEN: list[Translation] = [
     ("a in (1, 2) or exists b", "(EXISTS a AND a IN (1, 2)) OR (EXISTS b)"),
     ("not (a = 1 or b = 'it''s')",
      "NOT ((EXISTS a AND a = 1) OR (EXISTS b AND b = 'it\\'s'))"),
-    ("x between 1 and 3", "EXISTS x AND x >= 1 AND x <= 3"),
+    ("x between 1 and 3", "EXISTS x AND (x >= 1 AND x <= 3) = TRUE"),
     ("true", "TRUE"),
     ("cesql('LENGTH(a) = 4') and a = 'abcd'", "(LENGTH(a) = 4) AND (EXISTS a AND a = 'abcd')"),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from tests.language.dialects.cesql import cases
 from tests.language.dialects.cesql.oracle import known, spelled
 from tests.language.dialects.harness import Record
 from tidings import PredicateError, parse
+from tidings.language.dialects import DIALECTS
 from tidings.language.dialects.cesql.evaluation import formula
 from tidings.language.dialects.cesql.syntax import kind, read_expression
 from tidings.language.dialects.cesql.values import EvaluationError
@@ -73,3 +74,23 @@ def test_concatenation_is_bounded() -> None:
     predicate = parse(f"EXISTS x AND LENGTH(CONCAT({parts})) > 0", dialect="cesql")
     assert predicate.matches({"x": "a" * 1_000})
     assert not predicate.matches({"x": "a" * 10_000})
+
+
+@pytest.mark.parametrize(
+    "text", ["x != 'a'", "x != 5", "x between 1 and 3", "not x != 'a'", "not x between 1 and 3"]
+)
+@pytest.mark.parametrize(
+    "value", [["a", "b"], ["a", "a"], ["b"], [0, 4], [0, 2], [5, 6], [5], [1, 3], []], ids=str
+)
+def test_what_is_written_means_the_same_on_lists_too(text: str, value: list[Any]) -> None:
+    predicate = parse(text)
+    compared = str if "'" in text else int
+    if all(type(element) is compared for element in value):
+        written = parse(DIALECTS["cesql"].write(predicate.expression), dialect="cesql")
+        assert written.matches({"x": value}) == predicate.matches({"x": value})
+
+
+def test_names_are_as_they_are_written() -> None:
+    same = parse("LOWER(ParentImage) = LOWER(Image)", dialect="cesql")
+    assert same.matches({"ParentImage": "A", "Image": "a"})
+    assert not same.matches({"parentimage": "A", "image": "a"})

@@ -19,6 +19,8 @@ BLOCKS = [
     "::/0",
     "2001:db8::/32",
     "::1/127",
+    "::1/128",
+    "10.0.0.1/32",
     "10.0.0.1/7",
 ]
 
@@ -94,7 +96,7 @@ REFUSED: list[Refusal] = [
     ('{"a": [{"like": "x"}]}', 1, 9, "found 'like'"),
     ('{"a": [{"wildcard": "x**"}]}', 1, 21, "no two * side by side"),
     ('{"a": [{"wildcard": "x\\\\y"}]}', 1, 21, "* or a backslash after a backslash"),
-    ('{"a": [{"cidr": "10.0.0.0/32"}]}', 1, 17, "from 0 to 31 bits"),
+    ('{"a": [{"cidr": "10.0.0.0/33"}]}', 1, 17, "from 0 to 32 bits"),
     ('{"a": [{"cidr": "10.0.0/8"}]}', 1, 17, "an IPv4 or IPv6 address before the /"),
     ('{"a": [{"numeric": [">", 3, "<", 3]}]}', 1, 29, "an upper bound above the lower one"),
     ('{"a": [{"numeric": ["<", 3, ">", 1]}]}', 1, 29, "the end of the range"),

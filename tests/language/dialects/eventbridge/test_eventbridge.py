@@ -11,7 +11,7 @@ import pytest
 from tests.language.dialects.eventbridge import oracle
 from tests.language.dialects.harness import pairs_of, without_nulls
 from tests.places import DATA
-from tidings import Predicate, PredicateError, Table, parse
+from tidings import Predicate, PredicateError, Table, TranslationError, parse
 from tidings.language.dialects import DIALECTS
 from tidings.language.dialects.eventbridge.addresses import read_address
 from tidings.matching.matchers import MATCHERS
@@ -143,3 +143,24 @@ def test_addresses_are_read_as_java_reads_them() -> None:
         assert read_address(text) is None, text
     for one, other in (("::", "0:0:0:0:0:0:0:0"), ("::FFFF:1:2", "0.1.0.2"), ("1::8", "1:0::0:8")):
         assert read_address(one) == read_address(other) is not None, one
+
+
+@pytest.mark.parametrize(("block", "address"), [("10.0.0.7/32", "010.0.0.7"), ("::1/128", "0::1")])
+def test_a_block_of_one_address_is_that_address(block: str, address: str) -> None:
+    predicate = parse({"ip": [{"cidr": block}]}, dialect="eventbridge")
+    assert predicate.matches({"ip": address})
+    assert not predicate.matches({"ip": "10.0.0.8"})
+    assert not predicate.matches({"ip": "::2"})
+
+
+@pytest.mark.parametrize("text", ["x i= 'ſ'", "x i= 'Ask'", "x iprefix 'ks'", "x iin ('S', 'a')"])
+def test_what_ignores_case_is_written_for_all_letters_that_fold(text: str) -> None:
+    predicate = parse(text)
+    written = parse(DIALECTS["eventbridge"].write(predicate.expression), dialect="eventbridge")
+    for value in ("ſ", "s", "S", "ask", "aſ\u212a", "ASK", "\u212aſa", "KSx", "k", "a", "t", "ß"):
+        assert written.matches({"x": value}) == predicate.matches({"x": value}), value
+
+
+def test_a_text_with_too_many_letters_of_three_cases_is_not_written() -> None:
+    with pytest.raises(TranslationError, match="Kelvin"):
+        DIALECTS["eventbridge"].write(parse("x i= 'sskksss'").expression)

@@ -1,10 +1,10 @@
 """Reading and writing CloudEvents SQL 1.0: the syntax of sections 2 and 3.6.
 
-Keywords and functions may be in any case. So may attribute names, which the reader turns to lower
-case, as CloudEvents have no others. NOT and the minus sign bind closest, then LIKE and IN, then
-arithmetic and comparisons. AND, OR and XOR have one precedence and group from the left. The reader
-turns `!=`, `<>`, NOT LIKE and NOT IN into the NOT of their opposites. It refuses a call of an
-unknown function, so that no event can meet one.
+Keywords and functions may be in any case. Attribute names stay as they are written: CloudEvents
+have them in lower case only, other events have any. NOT and the minus sign bind closest, then LIKE
+and IN, then arithmetic and comparisons. AND, OR and XOR have one precedence and group from the
+left. The reader turns `!=`, `<>`, NOT LIKE and NOT IN into the NOT of their opposites. It refuses a
+call of an unknown function, so that no event can meet one.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class _ExpressionReader:
         if _NAME.fullmatch(token.value) is None:
             self.cursor.fail("an attribute name (letters and digits)")
         self.cursor.take()
-        return self.cursor.name(token.value.lower(), token.position)
+        return self.cursor.name(token.value, token.position)
 
     def call(self) -> Node:
         cursor = self.cursor

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from tidings.language.dialects.sql_evaluation import calculate_exactly
-from tidings.language.event import Scalar
+from tidings.language.values import Scalar
 
 INTEGER_MIN: Final = -(2**31)
 INTEGER_MAX: Final = 2**31 - 1

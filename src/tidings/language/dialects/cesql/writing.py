@@ -87,10 +87,10 @@ def _test(constraint: Constraint, name: str) -> str:
     match operator:
         case "=" | "<" | "<=" | ">" | ">=":
             return f"{name} {operator} {values[0]}"
-        case "!=":
-            return f"{name} <> {values[0]}"
-        case "between":
-            return f"{name} >= {values[0]} AND {name} <= {values[1]}"
+        case "!=":  # not <>, which means NOT =: on a list, that no value is equal
+            return f"({name} = {values[0]}) = FALSE"
+        case "between":  # on a list, one value must be within both bounds
+            return f"({name} >= {values[0]} AND {name} <= {values[1]}) = TRUE"
         case "in":
             return f"{name} IN ({', '.join(values)})"
         case "prefix" | "suffix" | "contains" | "like":

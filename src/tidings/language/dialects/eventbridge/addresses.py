@@ -85,8 +85,8 @@ def read_block(text: str) -> Block | str:
     if address is None:
         return "an IPv4 or IPv6 address before the /"
     count, width = int(bits), 8 * address.size
-    if not 0 <= count < width:
-        return f"from 0 to {width - 1} bits after the /"
+    if not 0 <= count <= width:  # all bits: one address, which event-ruler refuses
+        return f"from 0 to {width} bits after the /"
     free = (1 << (width - count)) - 1
     return Block(address.size, address.value & ~free, address.value | free, count)
 

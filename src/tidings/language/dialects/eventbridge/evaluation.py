@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple
 from tidings.language import wildcard
 from tidings.language.constraint import Check
 from tidings.language.dialects.eventbridge.syntax import Branch, Choice, Range, comparable
-from tidings.language.errors import EventError
-from tidings.language.event import MAX_EVENT_DEPTH, SCALARS, Scalar, scalar
+from tidings.language.values import MAX_EVENT_DEPTH, SCALARS, Scalar, elements_of, scalar
 
 ValueTest = Callable[[Scalar | None], bool]
 Elements = dict[int, int]  # the index of an element, by the identity of its array
@@ -96,22 +95,27 @@ def _follow(
     name: str,
     within: Elements,
     found: list[tuple[Scalar | None, Elements]],
+    around: tuple[int, ...] = (),
 ) -> None:
-    """Collect the values under `rest`, a suffix of the field's name."""
+    """Collect the values under `rest`, a suffix of the field's name.
+
+    `around` are the identities of the records and lists that the record lies in.
+    """
+    if id(record) in around or len(around) > MAX_EVENT_DEPTH:
+        return
+    around = (*around, id(record))
     dot = rest.find(".")
     while dot >= 0:
         inner = record.get(rest[:dot])
-        if type(inner) is dict:
-            _follow(inner, rest[dot + 1 :], name, within, found)
-        elif inner is not None and type(inner) not in SCALARS:
-            _open(inner, rest[dot + 1 :], name, within, found, 0)
+        if inner is not None and type(inner) not in SCALARS:
+            _open(inner, rest[dot + 1 :], name, within, found, around)
         dot = rest.find(".", dot + 1)
     if rest in record:
         value = record[rest]
-        if value is None or type(value) in SCALARS:
+        if value is None or (type(value) in SCALARS and type(value) is not str):
             found.append((value, within))
         else:
-            _open(value, None, name, within, found, 0)
+            _open(value, None, name, within, found, around)
 
 
 def _open(
@@ -120,23 +124,24 @@ def _open(
     name: str,
     within: Elements,
     found: list[tuple[Scalar | None, Elements]],
-    depth: int,
+    around: tuple[int, ...],
 ) -> None:
     """Follow the rest of a name into a record or a list; if `rest` is None, collect the values."""
-    if depth > MAX_EVENT_DEPTH:
-        raise EventError(f"attribute {name!r}: nested deeper than {MAX_EVENT_DEPTH} levels")
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         if rest is not None:
-            _follow(value, rest, name, within, found)
-    elif isinstance(value, list | tuple | set | frozenset):
-        for index, element in enumerate(value):
-            if isinstance(element, Mapping | list | tuple | set | frozenset):
-                inside = {**within, id(value): index}
-                _open(element, rest, name, inside, found, depth + 1)
-            elif rest is None:
-                found.append((None if element is None else scalar(element, name), within))
-    elif rest is None:
-        found.append((None if value is None else scalar(value, name), within))
+            _follow(value, rest, name, within, found, around)
+        return
+    listed = None if value is None else elements_of(value)
+    if listed is None:
+        held = None if value is None else scalar(value)
+        if rest is None and (value is None or held is not None):
+            found.append((held, within))
+    elif id(value) not in around and len(around) <= MAX_EVENT_DEPTH:
+        for index, element in enumerate(listed):
+            # Only elements that hold others can be inconsistent with each other.
+            apart = isinstance(element, Mapping | list | tuple | set | frozenset)
+            inside = {**within, id(value): index} if apart else within
+            _open(element, rest, name, inside, found, (*around, id(value)))
 
 
 # Fields together

@@ -10,6 +10,8 @@ that satisfies them all.
 from __future__ import annotations
 
 import json
+from itertools import product
+from math import prod
 from typing import Any, Final
 
 from tidings.language.constraint import Constraint, residual
@@ -29,6 +31,8 @@ from tidings.language.text import write as write_text
 from tidings.language.text import write_constraint
 from tidings.language.wildcard import MANY, ONE, tokens
 
+MAX_SPELLINGS: Final = 64  # of the texts of one constraint that ignores case
+_SPELLED: Final = {"s": ("s", "ſ"), "k": ("k", "\u212a")}  # folded letters with a third case
 LEAST: Final = -1.7976931348623157e308  # the lowest finite double
 
 
@@ -91,12 +95,8 @@ def _values(constraint: Constraint) -> list[Any]:
             return [{operator: operand}]
         case "contains" | "like":
             return [{"wildcard": _wildcard(constraint)}]
-        case "i=" | "iprefix" | "isuffix":
-            return [_caseless(constraint)]
-        case "iin":
-            assert isinstance(operand, tuple)
-            each = (constraint._replace(operator="i=", operand=text) for text in operand)
-            return [_caseless(one) for one in each]
+        case "i=" | "iprefix" | "isuffix" | "iin":
+            return _caseless(constraint)
         case "<" | "<=" | ">" | ">=" if kind == "number":
             return [{"numeric": [operator, _bound(constraint, operand)]}]
         case "between" if kind == "number":
@@ -138,15 +138,33 @@ def _bound(constraint: Constraint, bound: Any) -> Any:
     return bound
 
 
-def _caseless(constraint: Constraint) -> dict[str, Any]:
-    text = str(constraint.operand)
-    if not text.isascii():
+def _caseless(constraint: Constraint) -> list[Any]:
+    """Tests that ignore case.
+
+    For event-ruler `ſ` and `s`, and the Kelvin sign and `k`, are different letters, each with its
+    own upper or lower case. So a text with such letters becomes several.
+    """
+    operand = constraint.operand
+    texts = list(map(str, operand)) if isinstance(operand, tuple) else [str(operand)]
+    if not all(text.isascii() for text in texts):
         raise _unsaid(
             constraint, "event-ruler folds the case of letters outside ASCII in another way"
         )
-    if constraint.operator == "i=":
-        return {"equals-ignore-case": text}
-    return {constraint.operator[1:]: {"equals-ignore-case": text}}
+    spelled = [[_SPELLED.get(letter, (letter,)) for letter in text] for text in texts]
+    if sum(prod(map(len, letters)) for letters in spelled) > MAX_SPELLINGS:
+        raise _unsaid(
+            constraint,
+            "event-ruler does not take ſ for s and the Kelvin sign for k, and the constraint has "
+            "too many of these letters to write it with each of them",
+        )
+    tests = [
+        {"equals-ignore-case": "".join(letters)}
+        for choices in spelled
+        for letters in product(*choices)
+    ]
+    if constraint.operator in ("i=", "iin"):
+        return list(tests)
+    return [{constraint.operator[1:]: test} for test in tests]
 
 
 def _wildcard(constraint: Constraint) -> str:

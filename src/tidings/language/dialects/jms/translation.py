@@ -28,8 +28,8 @@ from tidings.language.dialects.jms.evaluation import (
 from tidings.language.dialects.jms.syntax import COMPARISONS, read_selector, write_selector
 from tidings.language.dialects.sql_syntax import FLIPPED, Node
 from tidings.language.dialects.sql_syntax import names as names_in
-from tidings.language.event import Scalar
 from tidings.language.expression import ALWAYS, NEVER, Expression, conjoin, disjoin, negate
+from tidings.language.values import Scalar
 
 
 def read(text: str) -> Expression:

@@ -1,0 +1,75 @@
+"""Rings and meshes of routers on sockets, with traffic that crosses and fills every queue."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.live.test_router import at, run, take, until
+from tidings.live.client import Client
+from tidings.live.limits import Limits
+from tidings.live.router import Router
+from tidings.live.settings import Dial, Settings
+
+SMALL = Limits(lane=2, lane_most=8, link=16, queued=16, credit=16)
+EVENTS = 150  # of each publisher
+
+
+def ring(size: int) -> list[tuple[int, int]]:
+    """Each router is linked with the next one."""
+    return [(n, (n + 1) % size) for n in range(size)]
+
+
+def mesh(size: int) -> list[tuple[int, int]]:
+    """A ring, and chords between routers three apart."""
+    return sorted({*ring(size), *((n, (n + 3) % size) for n in range(0, size, 2))})
+
+
+@pytest.mark.parametrize(
+    ("shape", "size", "scheme"),
+    [
+        (ring, 3, "content"),
+        (ring, 5, "content"),
+        (mesh, 6, "content"),
+        (mesh, 6, "flooding"),
+        (ring, 12, "content"),
+        (mesh, 12, "flooding"),
+        (ring, 40, "content"),
+        (mesh, 40, "content"),
+    ],
+    ids=lambda value: getattr(value, "__name__", str(value)),
+)
+def test_everyone_publishes_two_hops_on_and_everything_arrives_in_order(
+    shape: object, size: int, scheme: str
+) -> None:
+    links = ring(size) if shape is ring else mesh(size)
+
+    async def scenario() -> None:
+        async with AsyncExitStack() as stack:
+            routers: list[Router] = []
+            for index in range(size):
+                dials = [
+                    Dial("127.0.0.1", routers[min(pair)].port)
+                    for pair in links
+                    if max(pair) == index
+                ]
+                settings = Settings(f"r{index}", links=tuple(dials), scheme=scheme)
+                routers.append(await stack.enter_async_context(Router(settings, limits=SMALL)))
+            if scheme == "content":
+                await until(lambda: all(len(r.status()["reaches"]) == size - 1 for r in routers))
+                await until(lambda: all(r.status()["settled"] for r in routers))
+            else:
+                wanted = {r.node: sum(n in pair for pair in links) for n, r in enumerate(routers)}
+                await until(lambda: all(len(r.core.links) == wanted[r.node] for r in routers))
+                await until(lambda: all(k.up for r in routers for k in r.core.links.values()))
+            clients = [await stack.enter_async_context(at(r, window=4)) for r in routers]
+            readers = [await net.subscribe(f"to = {n}") for n, net in enumerate(clients)]
+            taking = [asyncio.ensure_future(take(one, EVENTS)) for one in readers]
+            sent = [[{"to": (n + 2) % size, "n": k} for k in range(EVENTS)] for n in range(size)]
+            await asyncio.gather(*map(Client.publish_all, clients, sent))
+            for got in await asyncio.gather(*taking):
+                assert [event["n"] for event in got] == list(range(EVENTS))
+
+    run(scenario())
