@@ -73,6 +73,9 @@ soak: $(BUILT)  ## run the long tests, then protocols under faults, for hours
 	@$(RUN) -m tidings.cli.main simulate --topology small --protocol flood --faults all --seeds 1000
 	@$(MAKE) --no-print-directory native-race RACE_SECONDS=600
 	@$(MAKE) --no-print-directory fuzz FUZZ_SECONDS=3600
+	@$(RUN) -m tidings.cli.main simulate --topology small --live --faults all --seeds 5000 --seed 1000
+	@$(RUN) -m tidings.cli.main simulate --topology ring:40 --live --cross 200 --seeds 20
+	@$(RUN) -m tidings.cli.main simulate --topology grid:6x6 --live --cross 200 --seeds 20
 
 report: $(BUILT)  ## run the experiments on small parameters; build/report.html
 	@$(RUN) -m tidings.cli.main lab run --quick --results build/lab/results

@@ -90,3 +90,21 @@ def test_what_does_not_exist_is_refused_in_one_line(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("tidings simulate: ")
     assert said in line
+
+
+def test_whole_routers_and_clients_are_counted_in_one_ledger(capsys: Capture) -> None:
+    few = ["simulate", "--live", "--topology", "line:2", "--faults", "none", "--seeds", "2"]
+    assert main([*few, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert list(facts) == [
+        *("topology", "faults", "cross", "seed", "interrupted", "ledger", "failed")
+    ]
+    assert (facts["ledger"]["seeds"], facts["failed"]) == (2, [])
+    assert facts["ledger"]["delivered"] > 0
+    assert main(few) == 0
+    assert capsys.readouterr().out.startswith("whole routers and clients on line:2: 2 seeds run")
+
+
+def test_an_unknown_fault_of_a_live_network_is_refused(capsys: Capture) -> None:
+    assert main(["simulate", "--live", "--topology", "small", "--faults", "rain"]) == 2
+    assert "found 'rain'" in capsys.readouterr().err

@@ -35,11 +35,23 @@ def simulate(
         str | None,
         typer.Option(help="Test this protocol under faults, instead of comparing schemes."),
     ] = None,
+    live: Annotated[
+        bool,
+        typer.Option("--live", help="Test whole routers and clients under faults, instead."),
+    ] = False,
+    cross: Annotated[
+        int,
+        typer.Option(
+            min=0, max=100_000, help="With --live: saturating traffic in bursts of so many events."
+        ),
+    ] = 0,
     faults: Annotated[
-        str, typer.Option(help="With --protocol: all, none, or kinds separated by commas.")
+        str,
+        typer.Option(help="With --protocol or --live: all, none, or kinds separated by commas."),
     ] = "all",
     seeds: Annotated[
-        int, typer.Option(min=1, max=100_000_000, help="With --protocol: the number of runs.")
+        int,
+        typer.Option(min=1, max=100_000_000, help="With --protocol or --live: the number of runs."),
     ] = 100,
     seed: Annotated[
         int, typer.Option(min=0, help="The seed of all random choices; of many runs, the first.")
@@ -49,17 +61,24 @@ def simulate(
     """Compare routing schemes: the same events on the same network under each.
 
     Subscriptions and events come from the generator of paper F. With --protocol, a network runs
-    the protocol while links and nodes fail, once for each seed, and every delivery is checked. The
-    topology small gives each seed a small network of its own.
+    the protocol while links and nodes fail, once for each seed, and every delivery is checked. With
+    --live, whole routers and clients run on simulated connections, with bounds so small that each
+    run meets them. The topology small gives each seed a small network of its own.
 
     Exits with 0, 1 if an event was lost or a protocol broke another of its guarantees, 2 if there
     is no such topology, scheme, protocol or fault.
 
     \b
     Examples:
+      tidings simulate --live --topology small --faults all --seeds 1000
       tidings simulate --topology ba:200 --scheme pif,psf,drp,flooding --events 1000
       tidings simulate --topology ba:30 --protocol cbcb --faults all --seeds 1000
     """
+    if live:
+        from tidings.cli.live_swarm import run_live_swarm
+
+        with progress_bar() as step:
+            return run_live_swarm(topology, faults, seeds, seed, cross, as_json, step)
     if protocol is not None:
         from tidings.cli.swarm import run_swarm
 

@@ -125,7 +125,7 @@ def _lines(
     width = max(map(len, _ROWS))
     for name, field in _ROWS.items():
         value = counts[field]
-        yield f"{name:{width}}  {_text(value)}"
+        yield f"{name:{width}}  {value_text(value)}"
 
 
 _ROWS = {
@@ -148,7 +148,8 @@ _ROWS = {
 }
 
 
-def _text(value: object) -> str:
+def value_text(value: object) -> str:
+    """A value of a ledger, for people."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {count:,}" for name, count in value.items()) or "none"
     if isinstance(value, float):

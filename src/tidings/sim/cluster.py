@@ -157,7 +157,7 @@ class ClientMachine(Machine):
 class Stranger(Process):
     """Someone who connects and says what is not allowed, or nothing."""
 
-    def __init__(self, cluster: Cluster, name: str, says: bytes, reads: bool) -> None:
+    def __init__(self, name: str, says: bytes, reads: bool) -> None:
         super().__init__(name)
         self.says = says
         self.reads = reads
@@ -305,7 +305,7 @@ class Cluster:
         for wire in list(self.wires):
             for end in wire.ends:
                 if end.process is process:
-                    wire.kill(end, silently)
+                    wire.kill(end, silently, self.chance.random() < 0.5)
         for address, machine in list(self.routers.items()):
             if machine is process:
                 del self.routers[address]
@@ -322,11 +322,10 @@ class Cluster:
         machine = self.clients[name] = ClientMachine(self, name, options, limits, offset, rate)
         return machine
 
-    def intrude(self, name: str, address: str, says: bytes, reads: bool) -> Stranger:
+    def intrude(self, name: str, address: str, says: bytes, reads: bool) -> None:
         """A stranger connects."""
-        stranger = Stranger(self, name, says, reads)
+        stranger = Stranger(name, says, reads)
         self.connect(stranger, address, stranger.made, lambda why: None)
-        return stranger
 
     # What befalls the lines
 
@@ -352,9 +351,7 @@ class Cluster:
 
         return release
 
-    def cut(self, one: str, other: str, lose: bool) -> int:
-        """The connections between two machines break; returns how many."""
-        wires = self.between(one, other)
-        for wire in wires:
+    def cut(self, one: str, other: str, lose: bool) -> None:
+        """The connections between two machines break."""
+        for wire in self.between(one, other):
             wire.cut(lose)
-        return len(wires)

@@ -22,13 +22,14 @@ from tidings.live.access import Principal
 from tidings.live.client_core import Address, Options
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.settings import LIVE, Dial, Settings
+from tidings.overlay.graph import Graph
 from tidings.overlay.topologies import topology
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster import PORT, Cluster, RouterMachine
 from tidings.sim.judge import Judge
 from tidings.sim.network import PER_MILLE, Endless
 from tidings.sim.oracle import Enough
-from tidings.sim.predicates import Predicate, draw_condition
+from tidings.sim.predicates import Condition, Predicate, draw_condition
 from tidings.sim.programs import READ_NS, Habits, Program, Rights
 from tidings.sim.storms import BENIGN, HARMFUL, Weather
 from tidings.sim.streams import Agenda, Quality
@@ -50,9 +51,26 @@ STEP: Final = 50 * MILLISECOND  # between two looks at the bounds
 CONVERGED: Final = 4 * SECOND  # after the last fault the network counts as stable
 PATIENCE: Final = 15 * SECOND  # without any progress, until what is missing counts as stuck
 MOST_STEPS: Final = 3_000_000
-LARGEST: Final = 2_500  # bytes of an event that a program publishes, with its head and ids
+TREES: Final = 3  # of a source that are in use at once, while routes change
+HEAD: Final = 100  # bytes that go with an event, at most: source, life, numbers, some ids
+CROSSING: Final = Habits(
+    policy="block",
+    window=4,
+    publish_ns=10 * MILLISECOND,
+    burst=1,
+    levels=("received",),
+    reading="fast",
+    read_ns=READ_NS[0],
+    subscriptions=0,
+    churn_ns=0,
+    replies=False,
+    asks_ns=0,
+    mistakes=False,
+    sizes=("usual",),
+    padding=0,
+)
 GRACE_S: Final = 0.8
-LINGER_S: Final = 4.0
+LINGER_S: Final = 2.5
 
 
 class Drawn(NamedTuple):
@@ -67,6 +85,7 @@ class Drawn(NamedTuple):
     faults: int
     benign: tuple[str, ...]
     harmful: tuple[str, ...]
+    cross: int = 0  # events that each router's publisher sends two hops on, instead of programs
 
 
 class Result(NamedTuple):
@@ -84,7 +103,7 @@ def draw_limits(chance: Random) -> Limits:
     """Bounds so small that a run meets them, or sometimes the usual ones; times are short."""
     times = replace(
         LIMITS,
-        ping=200 * MILLISECOND,
+        ping=400 * MILLISECOND,
         silence=2 * SECOND,
         greeting=SECOND,
         redial=(20 * MILLISECOND, 160 * MILLISECOND),
@@ -165,6 +184,12 @@ def draw(
     )
 
 
+def draw_cross(seed: int, text: str, events: int) -> Drawn:
+    """Saturating traffic across a topology, with the bounds that a seed draws, and no faults."""
+    drawn = draw(seed, text, (), ())
+    return drawn._replace(cross=events, calm_ns=300 * MILLISECOND)
+
+
 def run(drawn: Drawn, first_only: bool = False) -> Result:
     """Run one seed."""
     trial = ClusterTrial(drawn, first_only)
@@ -195,9 +220,10 @@ class ClusterTrial:
         self.programs: list[Program] = []
         self.rights: list[Rights] = []
         self.aims: list[Predicate] = []
+        self.narrow: set[str] = set()  # routers with room for one subscription a session
         self.weather = Weather(self)
         rare = self.chance.random()
-        self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.3), *("hostile",) * (rare < 0.1))
+        self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.2), *("hostile",) * (rare < 0.05))
         self._number = 0
         self._over: set[tuple[str, str]] = set()  # bounds that were passed
         self._build()
@@ -207,11 +233,12 @@ class ClusterTrial:
     def _build(self) -> None:
         chance, cluster = self.chance, self.cluster
         delay = chance.choice((1, 5, 20)) * MILLISECOND
+        large = "hostile" in self.sizes  # what routers tell each other is then long
         cluster.quality = Quality(
             delay_ns=delay,
-            ns_per_byte=chance.choice((0, 0, 1_000, 20_000)),
-            room=chance.choice((200, 2_000, 65_536)),
-            piece=chance.choice((64, 1_000, 65_536)),
+            ns_per_byte=0 if large else chance.choice((0, 0, 1_000, 20_000)),
+            room=65_536 if large else chance.choice((200 * delay // MILLISECOND, 4_000, 65_536)),
+            piece=chance.choice((200, 2_000, 65_536)),
         )
         if chance.random() < 0.3:
             self.rights = [
@@ -230,8 +257,23 @@ class ClusterTrial:
         for name in graph.names:
             self.settings[name] = self._settings(name, tuple(dials[name]))
             self.start_router(name)
+        if self.drawn.cross:
+            self._cross(graph)
+            return
         for number in range(self.drawn.programs):
-            self.add_program(f"p{number}", chance.choice(graph.names))
+            self.add_program(f"p{number}", chance.choice(graph.names), self.draw_habits())
+
+    def _cross(self, graph: Graph) -> None:
+        """At each router a program publishes, as fast as it can, for one two hops away."""
+        habits = CROSSING._replace(burst=self.drawn.cross)
+        for number, name in enumerate(graph.names):
+            program = self.add_program(f"p{number}", name, habits)
+            program.subscribe(Condition("to", "", "=", False, number))
+            near = self.chance.choice(graph.neighbours(number))
+            far = [one for one in graph.neighbours(near) if one != number]
+            program.content = {
+                "to": max(far, default=near, key=lambda one: (one - number) % graph.nodes == 2)
+            }
 
     def _settings(self, name: str, dials: tuple[Dial, ...]) -> Settings:
         return Settings(
@@ -241,7 +283,7 @@ class ClusterTrial:
             link_token="routers know this one" if self.rights else "",
             grace_s=GRACE_S,
             linger_s=LINGER_S,
-            timing=LIVE._replace(retry=500 * MILLISECOND),
+            timing=LIVE._replace(retry=500 * MILLISECOND, dead=6 * SECOND),
         )
 
     def _principals(self) -> list[Principal]:
@@ -261,16 +303,17 @@ class ClusterTrial:
 
     def start_router(self, address: str) -> RouterMachine:
         """A router begins a new life at its address."""
-        chance = self.chance
+        chance, limits = self.chance, self.drawn.limits
+        if address in self.narrow:
+            limits = replace(limits, subscriptions=1)
         offset = chance.choice((0, 0, chance.randrange(10_000) * SECOND))
         rate = chance.choice((PER_MILLE, PER_MILLE, chance.randint(970, 1_030)))
         settings = self.settings[address]
-        return self.cluster.start_router(address, settings, self.drawn.limits, offset, rate)
+        return self.cluster.start_router(address, settings, limits, offset, rate)
 
-    def add_program(self, name: str, address: str) -> Program:
+    def add_program(self, name: str, address: str, habits: Habits) -> Program:
         """A program at a router."""
         chance, limits = self.chance, self.drawn.limits
-        habits = self.draw_habits()
         rights = chance.choice(self.rights) if self.rights else Rights()
         options = Options((Address(address, PORT),), rights.token, habits.policy, habits.window)
         offset = chance.choice((0, chance.randrange(10_000) * SECOND))
@@ -287,7 +330,7 @@ class ClusterTrial:
         """How a program behaves."""
         chance = self.chance
         publishes = chance.random() < 0.7
-        padding = chance.choice((0, 0, 100, 300))
+        padding = chance.choice((0, 0, 100, 1_000))
         reading = chance.choice(("fast", "fast", "fast", "slow", "slow", "dead"))
         return Habits(
             policy=chance.choice(("block", "block", "drop", "disconnect")),
@@ -302,7 +345,7 @@ class ClusterTrial:
             subscriptions=chance.choice((0, 1, 2, 4)) if publishes else chance.choice((1, 2, 5)),
             churn_ns=chance.choice((0, 150, 500)) * MILLISECOND,
             replies=chance.random() < 0.2,
-            asks_ns=chance.choice((0, 0, 0, 500)) * MILLISECOND,
+            asks_ns=chance.choice((0, 0, 100, 500)) * MILLISECOND,
             mistakes=chance.random() < 0.3,
             sizes=self.sizes,
             padding=padding,
@@ -340,6 +383,11 @@ class ClusterTrial:
                 begin = self.agenda.now + self.chance.randrange(lasts)
                 self.agenda.call(begin, lambda kind=kind: self.weather.strike(kind))  # type: ignore[misc]
         self.go(lasts)
+        if not self.judge.stable:  # what has begun lasts as long as it was to last
+            for program in self.programs:
+                program.rest()
+            while self.weather.lasting:
+                self.go(STEP)
         self.weather.end()
         self.drain()
 
@@ -395,10 +443,10 @@ class ClusterTrial:
 
     def _measure(self, address: str, router: RouterMachine) -> None:
         limits, core = self.drawn.limits, router.core
-        lanes = len(self.settings)
-        event = min(limits.event_bytes, LARGEST)
+        lanes = TREES * len(self.settings)
+        event = self.judge.largest + HEAD
         # Every lane and every publisher may add one event before it is told to wait.
-        late = (2 * lanes + len(core.sessions) + 1) * event
+        late = (lanes + len(core.sessions) + 1) * event
         found: dict[str, tuple[int, int]] = {"queries": (len(core.probes), limits.queries)}
         for session in core.sessions.values():
             over = late
@@ -410,8 +458,7 @@ class ClusterTrial:
         for link in core.links.values():
             kept: int = link.status()["kept_bytes"]
             found[f"link to {link.neighbour} kept"] = kept, limits.kept_bytes
-            lanes_bytes = 2 * lanes * max(limits.lane_bytes, 1) + late
-            bound = limits.link_bytes + lanes_bytes
+            bound = limits.link_bytes + lanes * (limits.lane_bytes + event)
             found[f"link to {link.neighbour} events"] = link.flow.open_bytes, bound
         for what, (size, bound) in found.items():
             if size > bound and (address, what) not in self._over:

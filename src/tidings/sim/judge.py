@@ -94,6 +94,7 @@ class Judge:
         self.entries: dict[int, Entry] = {}
         self.open: dict[int, Entry] = {}  # of which an outcome is due, or that someone is owed
         self.moved_at = 0  # when a program last got something
+        self.largest = 0  # event, in characters, which are at least its bytes
         self._causes: Counter[str] = Counter()  # by user: for which it may be interrupted
 
     def violated(self, now: int, what: str) -> None:
@@ -184,6 +185,7 @@ class Judge:
             owed = {id for id, account in self.accounts.items() if account.owed(event)}
         entry = Entry(number, event, user, router, level, now, self.stable, may, owed)
         self.entries[number] = self.open[number] = entry
+        self.largest = max(self.largest, len(repr(event)))
         self.counts["published"] += 1
         self.counts["expected"] += len(owed)
 

@@ -431,7 +431,7 @@ def _draw_long(chance: Random) -> Predicate:
 
 
 def _draw_hostile(chance: Random) -> Predicate:
-    count = chance.randint(3, 8)
+    count = chance.randint(3, 6)
     shape = chance.randrange(4)
     if shape == 0:  # two to the power of `count` filters
         return Together(
@@ -475,7 +475,7 @@ def _draw_hostile(chance: Random) -> Predicate:
             ),
         )
     found: Predicate = draw_condition(chance)  # nested as deep as is allowed
-    for _ in range(7 * count):
+    for _ in range(9 * count):
         found = Negation(Together("and", (found, Always(True))))
     return found
 

@@ -87,8 +87,10 @@ class Program:
         self.hurried = False  # whether it reads everything at once, whatever its habits
         self.requests = 0  # that have no answer
         self.failed = ""
+        self.may_be_refused = False  # whether its router has no room for all its subscriptions
         self.replies_sent = 0
         self.replies_got = 0
+        self.content: Event = {}  # of every event, besides what is drawn
         self._numbers = numbers
         self._aims = aims  # what anyone wants: events are drawn towards these
         self._published: dict[int, int] = {}  # by the client's number: the judge's
@@ -111,7 +113,7 @@ class Program:
         """Connect, and subscribe."""
         self.machine.do(self.core.start)
         for _ in range(self.habits.subscriptions):
-            self.machine.do(self._subscribe)
+            self.machine.do(self.subscribe)
 
     def begin(self) -> None:
         """Use the network, until `rest`."""
@@ -160,7 +162,8 @@ class Program:
 
     def _publish(self) -> None:
         chance, number = self.chance, self._numbers()
-        event: Event = {"n": number, **draw_event(chance, self._aims)}
+        drawn = {} if self.content else draw_event(chance, self._aims)
+        event: Event = {"n": number, **self.content, **drawn}
         padding = chance.randint(0, self.habits.padding)
         if padding:
             event["pad"] = "x" * padding
@@ -191,11 +194,13 @@ class Program:
 
     # Subscriptions
 
-    def _subscribe(self) -> None:
+    def subscribe(self, want: Predicate | None = None) -> None:
+        """Subscribe to what is given, or drawn."""
         if self.failed:
             return
         id = self._numbers()
-        want = draw_predicate(self.chance, self.chance.choice(self.habits.sizes))
+        if want is None:
+            want = draw_predicate(self.chance, self.chance.choice(self.habits.sizes))
         held = self.held[id] = Holding(id, want)
         self.judge.subscribe(id, self.name, self.router, want, self.rights.receive)
         self._aims.append(want)
@@ -215,7 +220,7 @@ class Program:
         self._inbox_changed(held)
 
     def _refused(self, held: Holding, error: Exception) -> None:
-        if isinstance(error, RefusedError):
+        if isinstance(error, RefusedError) and not self.may_be_refused:
             self.judge.violated(self.now, f"{self.judge.name(held.id)} is refused: {error}")
         self._drop(held)
 
@@ -232,7 +237,7 @@ class Program:
         present = [held for held in self.held.values() if not held.over and not held.replacing]
         kind = self.chance.random()
         if len(present) <= 1 or (kind < 0.35 and len(present) < 2 * self.habits.subscriptions):
-            self._subscribe()
+            self.subscribe()
         elif kind < 0.7:
             self._replace(self.chance.choice(present))
         else:
@@ -337,7 +342,8 @@ class Program:
             self.replies_sent += error is None
 
         try:
-            self.core.feedback(tiding, {"to": tiding["n"]}, answered)
+            reply = {"to": tiding["n"], "pad": "x" * self.chance.randint(0, self.habits.padding)}
+            self.core.feedback(tiding, reply, answered)
         except NetworkError:
             self.requests -= 1
 

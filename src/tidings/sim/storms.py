@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 Undo = Callable[[], None]
 SHORT: Final = (20, 600)  # milliseconds, well below the times after which others give up
-LONG: Final = (1_500, 7_000)
+CROWD: Final = 20  # connections a second, each of which says nothing
+LONG: Final = (1_000, 4_500)
 
 
 class Weather:
@@ -53,6 +55,11 @@ class Weather:
         lasts = self.chance.randint(least, most) * MILLISECOND
         agenda = self.trial.agenda
         agenda.call(agenda.now + lasts, lambda: self._end(number))
+
+    @property
+    def lasting(self) -> int:
+        """How many faults have begun and are not undone."""
+        return len(self._undo)
 
     def end(self) -> None:
         """Undo whatever still lasts."""
@@ -115,6 +122,27 @@ def cut_client(weather: Weather) -> Undo | None:
     if program is None:
         return None
     weather.trial.cluster.cut(program.name, program.router, weather.chance.random() < 0.5)
+    return nothing
+
+
+def flap_client(weather: Weather) -> Undo | None:
+    """A client's connection breaks again and again, also in the middle of a greeting."""
+    program = weather.some_program()
+    return None if program is None else _flap(weather, program.name, program.router)
+
+
+def flap_link(weather: Weather) -> Undo | None:
+    """A link's connection breaks again and again, also in the middle of a greeting."""
+    ends = weather.some_link()
+    return None if ends is None else _flap(weather, *ends)
+
+
+def _flap(weather: Weather, one: str, other: str) -> Undo:
+    agenda, cluster, chance = weather.trial.agenda, weather.trial.cluster, weather.chance
+    at = agenda.now
+    for _ in range(6):
+        agenda.call(at, partial(cluster.cut, one, other, chance.random() < 0.5))
+        at += chance.randint(1, 60) * MILLISECOND
     return nothing
 
 
@@ -190,8 +218,8 @@ def stranger(weather: Weather) -> Undo | None:
             b"",
             chance.randbytes(chance.choice((3, 100, 5_000))),
             b"GET / HTTP/1.1\r\n\r\n",
-            frame(encode(chance.choice(greetings))),
-            frame(encode(chance.choice(greetings)))[:9],
+            *(frame(encode(greeting)) for greeting in greetings),
+            frame(encode(greetings[0]))[:9],
         )
     )
     name = f"stranger{weather.counts['stranger']}"
@@ -200,15 +228,17 @@ def stranger(weather: Weather) -> Undo | None:
 
 
 def crowd(weather: Weather) -> Undo | None:
-    """Many connect and say nothing, while a client's connection breaks."""
+    """Many connect and say nothing, again and again, while a client's connection breaks."""
     program = weather.some_program()
     if program is None:
         return None
-    cluster = weather.trial.cluster
-    for number in range(12):
-        name = f"crowd{weather.counts['crowd']}.{number}"
-        cluster.intrude(name, program.router, b"", weather.chance.random() < 0.5)
-    cluster.cut(program.name, program.router, lose=True)
+    agenda, cluster = weather.trial.agenda, weather.trial.cluster
+    for number in range(4 * CROWD):
+        at = agenda.now + number * 4 * SECOND // (4 * CROWD)
+        silent = partial(cluster.intrude, "crowd", program.router, b"", number % 2 == 0)
+        agenda.call(at, silent)
+    cut = partial(cluster.cut, program.name, program.router, lose=True)
+    agenda.call(agenda.now + 300 * MILLISECOND, cut)
     return nothing
 
 
@@ -239,8 +269,12 @@ def add_router(weather: Weather) -> Undo | None:
     if near is None or len(trial.settings) > 8:
         return None
     name = f"new{len(trial.settings)}"
+    dials = [Dial(near, PORT, 1)]
+    other = weather.some_router()
+    if other is not None and other != near and weather.chance.random() < 0.5:
+        dials.append(Dial(other, PORT, 1))
     base = next(iter(trial.settings.values()))
-    trial.settings[name] = replace(base, node=name, links=(Dial(near, PORT, 1),))
+    trial.settings[name] = replace(base, node=name, links=tuple(dials))
     trial.start_router(name)
     return nothing
 
@@ -261,6 +295,17 @@ def kill_router(weather: Weather) -> Undo | None:
             trial.judge.killed(address)
             trial.start_router(address)
 
+    return undo
+
+
+def narrow_router(weather: Weather) -> Undo | None:
+    """A router dies; in its new life it has room for one subscription a session."""
+    before = dict(weather.trial.cluster.routers)
+    undo = kill_router(weather)
+    for address in before.keys() - weather.trial.cluster.routers.keys():
+        weather.trial.narrow.add(address)
+        for program in weather.at(address):
+            program.may_be_refused = True
     return undo
 
 
@@ -393,17 +438,21 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "cut client": cut_client,
     "hold client": hold_client,
     "cut link": cut_link,
+    "flap client": flap_client,
+    "flap link": flap_link,
     "hold link": hold_link,
     "pause router": pause_router,
     "pause client": pause_client,
     "clock back": clock_back,
     "stranger": stranger,
     "crowd": crowd,
+    "add link": add_link,
     "add router": add_router,
 }
 HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "kill router": kill_router,
     "stop router": stop_router,
+    "narrow router": narrow_router,
     "lose link": lose_link,
     "partition": partition,
     "stall router": stall_router,
@@ -412,5 +461,4 @@ HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "clock ahead": clock_ahead,
     "twin": twin,
     "remove link": remove_link,
-    "add link": add_link,  # events that are under way may be lost while routes change
 }

@@ -372,9 +372,13 @@ class Wire:
             else:
                 end.tell_other(error)
 
-    def kill(self, end: End, silently: bool) -> None:
-        """The process of an end has died: the other end is told, or hears nothing any more."""
+    def kill(self, end: End, silently: bool, lose: bool = False) -> None:
+        """The process of an end has died: the other end is told, or hears nothing any more.
+
+        What is on the lines arrives before that, or is lost.
+        """
         end.drop_output()
+        self.broken = self.broken or lose
         if silently:
             self.vanished = end
         else:

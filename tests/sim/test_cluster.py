@@ -1,0 +1,227 @@
+"""Whole routers and clients on streams: seeds find nothing wrong, and planted bugs are found."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.effort import SOAK, examples
+from tests.places import ROOT
+from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.sim.cluster_plants import CLUSTER_PLANTS, catch_in_cluster, draw_for
+from tidings.sim.cluster_swarm import Tally, cluster_fault_kinds, cluster_swarm
+from tidings.sim.cluster_trial import draw, draw_cross, run
+from tidings.sim.judge import Judge
+from tidings.sim.predicates import Always, Condition, Negation, permits
+from tidings.sim.storms import BENIGN, HARMFUL
+from tidings.sim.swarm import SwarmError
+
+TRACES = """
+from tidings.sim.cluster_trial import draw, run
+print(*(run(draw(seed)).trace for seed in (1, 2, 7)))
+"""
+
+
+def failures(text: str, faults: str, seeds: range, cross: int = 0) -> tuple[str, Tally]:
+    tally = Tally()
+    found = []
+    for result in cluster_swarm(text, faults, seeds, cross):
+        tally.add(result)
+        if result.violations:
+            found.append(f"seed {result.drawn.seed} {result.drawn}: {result.violations[:5]}")
+    return "\n".join(found), tally
+
+
+# What `make soak` does for hours.
+@pytest.mark.parametrize("part", range(4))
+def test_seeds_find_nothing_wrong(part: int, seed: int) -> None:
+    count = examples(4) * (50 if SOAK else 1)
+    for first in (1_000_000 + part * 100_000, 10_000_000 + seed % 1_000_000 * 10 + part * 1_000):
+        wrong, tally = failures("small", "all", range(first, first + count))
+        assert not wrong
+        counts = tally.as_dict()
+        assert counts["delivered"] > count
+        assert counts["lost_when_stable"] == counts["duplicated"] == counts["unexpected"] == 0
+
+
+@pytest.mark.parametrize("topology", ["ring:3", "ring:5", "ring:12", "grid:3x3"])
+def test_saturating_traffic_across_cycles_comes_to_its_end(topology: str, seed: int) -> None:
+    wrong, tally = failures(topology, "none", range(seed, seed + 1), cross=12)
+    assert not wrong
+    counts = tally.as_dict()
+    assert counts["delivered"] == counts["expected"] == counts["published"] > 100
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("topology", ["ring:24", "ring:40", "grid:6x6", "ba:40", "waxman:30"])
+def test_saturating_traffic_in_larger_networks_comes_to_its_end(topology: str, seed: int) -> None:
+    wrong, _ = failures(topology, "none", range(seed, seed + 3), cross=100)
+    assert not wrong
+
+
+@pytest.mark.parametrize("kind", [*BENIGN, *HARMFUL])
+def test_every_kind_of_fault_strikes_and_is_survived(kind: str) -> None:
+    benign, harmful = cluster_fault_kinds(kind) or ((), ())
+    drawn = draw(3, "ring:4", benign, harmful)
+    result = run(drawn._replace(faults=4))
+    assert not result.violations
+    assert result.counts[f"fault {kind}"]
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize("name", CLUSTER_PLANTS)
+def test_every_planted_bug_of_a_router_or_a_client_is_caught(name: str) -> None:
+    caught = catch_in_cluster(name)
+    assert caught is not None, "a broken router or client went unnoticed: the judge is broken"
+    # Without the bug the same seed is fine, unless the bug is a bound that does not fit the others.
+    plant = CLUSTER_PLANTS[name]
+    if plant.changes:
+        assert not run(draw_for(plant, caught.drawn.seed)).violations
+
+
+def traces(hash_seed: str) -> list[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    found = subprocess.run(
+        [sys.executable, "-c", TRACES],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return found.stdout.split()
+
+
+@pytest.mark.swarm
+def test_a_seed_gives_the_same_bytes_in_processes_that_hash_differently() -> None:
+    first = traces("1")
+    assert len(set(first)) == 3
+    assert first == traces("2")
+
+
+# The judge
+
+WANT = Condition("kind", "", "=", False, 1)
+OTHER = Condition("kind", "", "=", False, 2)
+
+
+class Court:
+    """A judge with one subscription at router `b`, told by hand what happens."""
+
+    def __init__(self) -> None:
+        self.judge = Judge()
+        self.judge.stable = True
+        self.judge.subscribe(7, "ben", "b", WANT, None)
+        self.judge.establish(7, 0)
+
+    def publish(
+        self, number: int, kind: int = 1, router: str = "a", level: str = "received"
+    ) -> None:
+        event = {"n": number, "kind": kind}
+        self.judge.publish(number, event, "ada", router, level, True, number)
+
+    def take(self, number: int, kind: int = 1) -> None:
+        self.judge.take(7, {"n": number, "kind": kind}, 100)
+
+    def complaints(self) -> list[str]:
+        self.judge.close(SECOND, {})
+        return [violation.split()[2] for violation in self.judge.violations]
+
+
+def test_the_judge_sees_what_is_delivered_wrongly() -> None:
+    court = Court()
+    for number in (1, 2):
+        court.publish(number)
+        court.judge.settle(number, "ok", 50)
+    court.publish(3, kind=2)
+    court.judge.settle(3, "ok", 50)
+    court.take(2)
+    court.take(1)
+    court.take(1)
+    court.take(3, kind=2)
+    court.take(9)
+    court.take(2, kind=5)
+    assert court.complaints() == [
+        *("out", "twice:", "out", "unexpected:", "invented:", "changed:", "twice:", "out")
+    ]
+
+
+def test_the_judge_sees_what_is_lost_and_what_has_no_outcome() -> None:
+    court = Court()
+    court.publish(1)
+    court.publish(2)
+    court.judge.settle(1, "ok", 50)
+    assert sorted(court.complaints()) == ["lost:", "lost:", "stuck:"]
+
+
+def test_faults_excuse_losses_between_routers_and_none_within_one() -> None:
+    court = Court()
+    court.judge.unstable()
+    court.publish(1, router="a")
+    court.publish(2, router="b")
+    for number in (1, 2):
+        court.judge.settle(number, "ok", 50)
+    assert court.complaints() == ["lost:"]
+    assert court.judge.counts["lost"] == 1
+
+
+def test_nothing_is_owed_after_a_replacement_that_does_not_match() -> None:
+    court = Court()
+    court.publish(1)
+    court.judge.settle(1, "ok", 50)
+    court.judge.replace(7, OTHER)
+    assert court.complaints() == []
+
+
+def test_delivered_means_taken() -> None:
+    court = Court()
+    court.publish(1, level="delivered")
+    court.judge.settle(1, "ok", 50)
+    court.take(1)
+    assert court.complaints() == ["event"]
+
+
+def test_an_interruption_needs_a_cause() -> None:
+    court = Court()
+    court.judge.interrupt("ben", [7], 10)
+    court.judge.cause("ben")
+    court.judge.interrupt("ben", [7], 20)
+    assert court.complaints() == ["ben"]
+
+
+def test_dropped_deliveries_excuse_as_many_and_no_more() -> None:
+    for dropped, wrong in ((2, 0), (1, 2)):
+        court = Court()
+        for number in (1, 2):
+            court.publish(number)
+            court.judge.settle(number, "ok", 50)
+        court.judge.close(SECOND, {"ben": dropped})
+        assert len(court.judge.violations) == wrong
+
+
+def test_a_right_holds_for_every_element_of_a_list() -> None:
+    assert permits(WANT, {"kind": 1})
+    assert permits(WANT, {"kind": [1, 1.0], "tags": ["a", "b"]})
+    assert not permits(WANT, {"kind": [1, 2]})
+    assert permits(Negation(OTHER), {"kind": [1, {"kind": 2}]})
+    assert permits(Always(True), {"host": [{"name": ["a", "b"]}]})
+
+
+# The command's words, and what a seed draws
+
+
+def test_faults_are_named_or_refused() -> None:
+    assert cluster_fault_kinds("all") is None
+    assert cluster_fault_kinds("none") == ((), ())
+    assert cluster_fault_kinds("twin, stranger") == (("stranger",), ("twin",))
+    with pytest.raises(SwarmError, match="found 'rain'"):
+        cluster_fault_kinds("twin,rain")
+
+
+def test_a_seed_is_drawn_the_same_again_and_differs_from_others() -> None:
+    assert draw(5) == draw(5)
+    assert draw(5) != draw(6)
+    crossing = draw_cross(5, "ring:5", 20)
+    assert (crossing.cross, crossing.benign, crossing.harmful) == (20, (), ())
+    assert crossing.calm_ns == 300 * MILLISECOND
