@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tidings.live.flow import Gate, Outflow
+from tidings.live.flow import Gate, Gates, Outflow
 from tidings.live.limits import Limits
 from tidings.live.link import Link, lane_of
 from tidings.live.pending import Pending
@@ -243,3 +243,17 @@ def test_a_link_that_begins_anew_lets_everyone_go_on() -> None:
     flow.reset()
     assert went_on == [1]
     assert flow.gate(("a", 0)) is None
+
+
+def test_who_meets_several_full_queues_waits_for_all_of_them() -> None:
+    one, other = Gate(), Gate()
+    one.full = other.full = True
+    went: list[str] = []
+    Gates([one, other]).wait(lambda: went.append("on"))
+    one.clear()
+    assert not went
+    one.full = True
+    other.clear()
+    assert not went
+    one.clear()
+    assert went == ["on"]

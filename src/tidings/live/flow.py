@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from tidings.live.limits import LIMITS, Limits
 from tidings.wire.errors import WireError
@@ -44,6 +45,25 @@ class Gate:
         waiting, self._waiting = self._waiting, []
         for go_on in waiting:
             go_on()
+
+
+class Gates(Gate):
+    """Several full queues on the path of one event: who waits goes on when none of them is full."""
+
+    __slots__ = ("_gates",)
+
+    def __init__(self, gates: list[Gate]) -> None:
+        super().__init__()
+        self.full = True
+        self._gates = gates
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` when all of them have room at once."""
+        for gate in self._gates:
+            if gate.full:
+                gate.wait(partial(self.wait, go_on))
+                return
+        go_on()
 
 
 class Unprocessed:

@@ -260,8 +260,10 @@ class Link:
             raise WireError("out-of-turn", f"a {kind.__name__} on a link")
 
     def _carried(self, number: int, packet: Packet, confirm: bool) -> None:
-        if number <= self._heard:
-            return  # sent again, and received before
+        if number <= self._heard:  # sent again, and received before
+            if confirm:  # the confirmation may have been lost with the connection that it took
+                self._confirmations[1].append(number)
+            return
         if number != self._heard + 1:
             raise WireError("out-of-turn", f"number {number} after {self._heard}")
         self._heard = number

@@ -22,7 +22,7 @@ from tidings.live.access import Access, Principal, check_event
 from tidings.live.dialling import Dialler
 from tidings.live.doorway import Doorway
 from tidings.live.edge import Edge, Growing
-from tidings.live.flow import Gate
+from tidings.live.flow import Gate, Gates
 from tidings.live.journal import journal
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.link import Link, lane_of
@@ -136,7 +136,7 @@ class RouterCore:
         self._down: dict[str, Timer] = {}  # links within their grace period
         self._recorder: Recorder | None = None
         self._pending: tuple[Pending | None, Pending | None] = (None, None)
-        self._gate: Gate | None = None
+        self._gates: list[Gate] = []  # the full queues on the path of the current event
         self._switching = Gate()  # full while the protocol waits for its events to pass
         self._started_at = timers.now
 
@@ -284,7 +284,7 @@ class RouterCore:
         return self._publish(event)
 
     def _publish(self, event: dict[str, Any]) -> Gate | None:
-        self._gate = None
+        self._gates = []
         self._published += 1
         cause = Publish(event)
         now = self.timers.now
@@ -294,7 +294,7 @@ class RouterCore:
         if actions:
             self._act(actions)
         self._pending = (None, None)
-        return self._gate
+        return self._gate()
 
     def packet(self, link: Link, packet: Packet, follow: Pending | None) -> Gate | None:
         """A neighbour has sent a packet; return the gate of a full queue on its path, if any."""
@@ -302,14 +302,20 @@ class RouterCore:
             reason = check_event(packet.event, reserved=TO in packet.event)
             if reason is not None:
                 raise WireError("malformed", reason)
-        self._gate = None
+        self._gates = []
         self._pending = (None, follow)
         self.happen(Received(link.neighbour, packet))
         self._pending = (None, None)
         if type(packet) is Publication and not packet.topology:  # it follows no tree
             for other in self.links.values():
                 other.skip(lane_of(packet), packet.life, packet.number)
-        return self._gate
+        return self._gate()
+
+    def _gate(self) -> Gate | None:
+        """What to wait for after an event: all the full queues that it met, not one of them."""
+        if len(self._gates) > 1:
+            return Gates(self._gates)
+        return self._gates[0] if self._gates else None
 
     def _send(self, neighbour: str, packet: Packet) -> None:
         link = self.links.get(neighbour)
@@ -319,7 +325,7 @@ class RouterCore:
             link.send(packet, *self._pending)
             gate = link.flow.gate(lane_of(packet))
             if gate is not None:
-                self._gate = gate
+                self._gates.append(gate)
         else:
             link.send(packet, None, None)
         if link.overfull:
@@ -363,7 +369,7 @@ class RouterCore:
         for session, ids in by_session.items():
             session.deliver(ids, publication, ticket, data, follow)
             if session.gate.full:
-                self._gate = session.gate
+                self._gates.append(session.gate)
 
     def ticket(self, source: str, life: int, number: int) -> int:
         """What a client that got an event can show, and nobody else."""
