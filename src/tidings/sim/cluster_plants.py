@@ -510,7 +510,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "notices without bound": ClusterPlant(
         [(Session, "say", says_without_bound)],
         harmful=("lose client", "stall client"),
-        bounds={"notice_bytes": 10_000},
+        bounds={"notice_bytes": 10_000, "findings_bytes": 1_000},
     ),
     "queries without bound": ClusterPlant(
         [(Probes, "begin", asks_without_bound)],
