@@ -302,8 +302,10 @@ class Session:
     def say(self, notice: Any) -> None:
         """Send the client a notice, now or when it is back."""
         data = frame(m.encode(notice))
-        if self.notice_bytes + len(data) > self._limits.notice_bytes:
-            if type(notice) is m.Reply:  # a stranger's doing: it must not end the session
+        is_reply = type(notice) is m.Reply  # a stranger's doing: it must not end the session
+        room = self._limits.notice_bytes // (2 if is_reply else 1)
+        if self.notice_bytes + len(data) > room:
+            if is_reply:
                 self.router.counts.replies_dropped += 1
                 return
             if not self.over:

@@ -354,9 +354,9 @@ def dies_silently(self: ClientCore, stream: Stream, error: Exception | None) -> 
 _lost = ClientCore._lost
 
 
-def any_size(self: ClientCore, event: Any, what: str) -> bytes:
+def any_size(self: ClientCore, event: Any, what: str) -> tuple[Any, bytes]:
     """Events are sent whatever their size and their names."""
-    return m.encode(event)
+    return event, m.encode(event)
 
 
 def ghosts(self: ClientCore, unknown: Any) -> None:
@@ -510,7 +510,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "notices without bound": ClusterPlant(
         [(Session, "say", says_without_bound)],
         harmful=("lose client", "stall client"),
-        bounds={"notice_bytes": 4_000},
+        bounds={"notice_bytes": 10_000, "findings_bytes": 1_000},
     ),
     "queries without bound": ClusterPlant(
         [(Probes, "begin", asks_without_bound)],
@@ -553,8 +553,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     ),
     "unknown is sent again": ClusterPlant(
         [(ClientCore, "_begin_anew", publishes_unknown_again)],
-        "line:2",
-        harmful=("kill router",),
+        harmful=("lose client",),
         bounds={"credit": 1_000, "credit_bytes": 100_000},
     ),
     "notices are forgotten": ClusterPlant([(Session, "attach", forgets_notices)]),

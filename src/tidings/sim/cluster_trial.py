@@ -240,7 +240,7 @@ class ClusterTrial:
             room=65_536 if large else chance.choice((200 * delay // MILLISECOND, 4_000, 65_536)),
             piece=chance.choice((200, 2_000, 65_536)),
         )
-        if chance.random() < 0.3:
+        if chance.random() < 0.3 and not self.drawn.cross:
             self.rights = [
                 Rights("a token of sixteen"),
                 Rights("another of sixteen", draw_condition(chance), None),

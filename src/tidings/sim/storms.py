@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Undo = Callable[[], None]
 SHORT: Final = (20, 600)  # milliseconds, well below the times after which others give up
 CROWD: Final = 20  # connections a second, each of which says nothing
-LONG: Final = (1_000, 4_500)
+LONG: Final = (1_000, 6_000)
 
 
 class Weather:
