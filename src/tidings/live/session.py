@@ -355,12 +355,13 @@ class Session:
             self.stream.schedule()
 
     def _publish_one(self, number: int, event: dict[str, Any], batch: Batch) -> None:
-        self.mailbox.published = number
         reason = self._refusal(event, batch.size)
         if reason is not None:
             self.router.counts.refused += 1
-            self.say(m.Refused(number, reason))
+            self.say(m.Refused(number, reason))  # before `Published` can acknowledge it
+            self.mailbox.published = number
             return
+        self.mailbox.published = number
         pending = self._follow(number) if batch.level else None
         gate = self.router.publish(self, number, event, batch.level, pending)
         if pending is not None:

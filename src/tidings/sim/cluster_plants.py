@@ -33,7 +33,6 @@ from tidings.live.timers import Timers
 from tidings.sim.cluster_trial import Drawn, Result, draw, run
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
-from tidings.wire.frames import frame
 
 Change = tuple[Any, str, Any]  # an owner, the name of what it owns, and what it owns now
 
@@ -231,15 +230,6 @@ def publishes_again(self: Session, stream: Stream, message: m.Publish) -> None:
 
 
 _publish = Session._publish
-
-
-def says_without_bound(self: Session, notice: Any) -> None:
-    """Notices are kept without a bound."""
-    data = frame(m.encode(notice))
-    self.notice_bytes += len(data)
-    self._notices.append(data)
-    if self.stream is not None:
-        self.stream.send_frame(data)
 
 
 def taken_is_any(self: Session, number: int, noticed: int) -> None:
@@ -506,11 +496,6 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         [(Outflow, "_has_room", has_room_by_events)],
         "ring:4",
         bounds={"lane_bytes": 300, "lane_most": 64, "link": 1_000, "link_bytes": 600},
-    ),
-    "notices without bound": ClusterPlant(
-        [(Session, "say", says_without_bound)],
-        harmful=("lose client", "stall client"),
-        bounds={"notice_bytes": 10_000, "findings_bytes": 1_000},
     ),
     "queries without bound": ClusterPlant(
         [(Probes, "begin", asks_without_bound)],
