@@ -50,8 +50,8 @@ def test_a_life_of_a_store(store: Store, capsys: pytest.CaptureFixture[str]) -> 
         assert main(["store", name, "--store", "alerts", *words]) == code, command
     printed = capsys.readouterr().out
     assert re.sub(r"  \d{4}-.*?\+00:00  ", "  TIME  ", printed) == (
-        "alerts.txt:4:19: expected a number or a text (texts stand in single quotes), "
-        "found 'high'\n"
+        "alerts.txt:4:19: expected a number or a text (texts stand in single quotes; "
+        "to compare two attributes, write jms('a > b')), found 'high'\n"
         "version 1: 2 added, 1 refused; 2 subscriptions\n"
         "version 2: 1 added, 0 refused; 3 subscriptions\n"
         "ada: the id is in the store already; replace it\n"

@@ -151,7 +151,7 @@ def test_the_version_follows_what_measuring_rests_on_and_nothing_else() -> None:
     assert ("tidings.language.constraint", "Constraint") in places
     assert ("tidings.lab.figures", "panels") not in places
     routers = set(code.reached("tidings.lab.experiments.one_filter", "measure"))
-    assert ("tidings.matching.rivals.counting_kernels", "match_event") in routers
+    assert ("tidings.matching.rivals.counting", "Counting") in routers
 
 
 def test_a_generator_is_decided_by_what_it_is_for() -> None:

@@ -57,8 +57,8 @@ def test_a_day_of_events_is_matched_and_summed_up(
         '  {"class": "alert",: not JSON: the end of the text came too early (line 1, column 19)\n'
         "  [1, 2]: expected a JSON object, found list\n"
         "rejected                    1 subscription\n"
-        "  rules.txt:3:19: expected a number or a text (texts stand in single quotes), "
-        "found 'high'\n"
+        "  rules.txt:3:19: expected a number or a text (texts stand in single quotes; "
+        "to compare two attributes, write jms('a > b')), found 'high'\n"
         "busiest subscriptions\n"
         "  ada                                                 2 events\n"
         "  ben                                                 2 events\n"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PULSE_S = 0.25
 IDLE_S = 30.0  # that an interrupted stream may take to end its batch
 FILES_A_BATCH = 100
-WIDTH = 100  # characters of a sample
+WIDTH = 160  # characters of a sample
 OPTIONS = {"spark.executor.heartbeatInterval": "1s"}  # so that Spark counts rows while a task runs
 
 

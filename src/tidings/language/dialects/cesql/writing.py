@@ -49,7 +49,8 @@ def _written(expression: Expression, alone: bool = False) -> str:
 def _part(expression: Expression, alone: bool = False) -> str:
     """A part of a conjunction or disjunction. AND and OR have one precedence, hence parentheses."""
     text = _written(expression, alone)
-    plain = isinstance(expression, Not) or text.startswith("NOT (") or " " not in text
+    is_negated = isinstance(expression, Constraint) and expression.negated
+    plain = isinstance(expression, Not) or is_negated or " " not in text
     return text if plain else f"({text})"
 
 
