@@ -73,3 +73,35 @@ def test_everyone_publishes_two_hops_on_and_everything_arrives_in_order(
                 assert [event["n"] for event in got] == list(range(EVENTS))
 
     run(scenario())
+
+
+def test_a_flow_stalls_only_if_it_needs_what_is_stalled() -> None:
+    async def scenario() -> None:
+        size = 5
+        async with AsyncExitStack() as stack:
+            routers: list[Router] = []
+            for index in range(size):
+                dials = [routers[index - 1].port] if index else []
+                dials += [routers[0].port] if index == size - 1 else []
+                links = tuple(Dial("127.0.0.1", port) for port in dials)
+                router = Router(Settings(f"r{index}", links=links), limits=SMALL)
+                routers.append(await stack.enter_async_context(router))
+            await until(lambda: all(len(r.status()["reaches"]) == size - 1 for r in routers))
+            clients = [await stack.enter_async_context(at(r, window=4)) for r in routers]
+            idle = await stack.enter_async_context(at(routers[2], window=4))
+            unread = await idle.subscribe("for = 'idle'")
+            readers = [await net.subscribe(f"to = {n}") for n, net in enumerate(clients)]
+            # The flow from r1 to the idle client at r2 stalls; others pass through both.
+            unwanted = [{"for": "idle"}] * EVENTS
+            stalled = asyncio.ensure_future(clients[1].publish_all(unwanted))
+            await until(lambda: any(s.is_held for s in routers[1].core.sessions.values()))
+            for source, target in ((0, 2), (3, 1), (4, 0)):
+                taking = asyncio.ensure_future(take(readers[target], EVENTS))
+                sent = [{"to": target, "n": n} for n in range(EVENTS)]
+                await clients[source].publish_all(sent)
+                assert [event["n"] for event in await taking] == list(range(EVENTS))
+            assert not stalled.done()
+            assert len(await take(unread, EVENTS)) == EVENTS
+            await stalled
+
+    run(scenario())
