@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
+import sys
 import urllib.request
 from pathlib import Path
 from random import Random
@@ -314,5 +316,44 @@ def test_new_settings_add_and_remove_links() -> None:
             assert b.core.troubles() == []
             assert b.reconfigure(Settings("b", scheme="flooding")) == ["scheme"]
             await until(lambda: not a.core.links and not b.status()["reaches"])
+
+    run(scenario())
+
+
+def test_a_signal_makes_a_router_read_its_file_again(tmp_path: Path) -> None:
+    """A mistake in the file changes nothing; a token that is gone ends its sessions."""
+    config = tmp_path / "node.toml"
+    one, other = "1" * 16, "2" * 16
+    before = "name = 'a'\nlisten = '127.0.0.1:0'\n"
+    rows = [f"[[access]]\nname = 'n{token[0]}'\ntoken = '{token}'\n" for token in (one, other)]
+
+    async def scenario() -> None:
+        config.write_text(before + "".join(rows))
+        code = "import sys; from tidings.cli.main import main; sys.exit(main())"
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, "serve", "--config", str(config),
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None
+            port = json.loads(await process.stdout.readline())["port"]
+            url = f"tidings://127.0.0.1:{port}"
+            async with connect(url, token=one) as ada, connect(url, token=other) as ben:
+                mine, theirs = await ada.subscribe("x > 0"), await ben.subscribe("x > 0")
+                config.write_text("name = [")
+                process.send_signal(signal.SIGHUP)
+                await asyncio.sleep(0.3)
+                await ben.publish({"x": 1})
+                assert len(await take(mine, 1)) == len(await take(theirs, 1)) == 1
+                config.write_text(before + rows[0])
+                process.send_signal(signal.SIGHUP)
+                with pytest.raises(DisconnectedError, match="denied"):
+                    await take(theirs, 1)
+                await ada.publish({"x": 2})
+                assert [event["x"] for event in await take(mine, 1)] == [2]
+                assert ada.reconnections == 0
+        finally:
+            process.kill()
+            await process.wait()
 
     run(scenario())
