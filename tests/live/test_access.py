@@ -313,7 +313,7 @@ def test_new_settings_add_and_remove_links() -> None:
             link = (Dial("127.0.0.1", a.port),)
             assert b.reconfigure(Settings("b", links=link)) == []
             await until(lambda: a.status()["reaches"] == ["b"])
-            assert b.core.troubles() == []
+            await until(lambda: b.core.troubles() == [])
             assert b.reconfigure(Settings("b", scheme="flooding")) == ["scheme"]
             await until(lambda: not a.core.links and not b.status()["reaches"])
 

@@ -71,32 +71,30 @@ def test_a_few_seeds_find_nothing_wrong(seed: int) -> None:
 
 # What `make soak` does for hours.
 @pytest.mark.swarm
-@pytest.mark.parametrize(
-    ("protocol", "seeds"), [("cbcb", 24), ("subscriptions", 10), ("flood", 10)]
-)
+@pytest.mark.parametrize(("protocol", "seeds"), [("cbcb", 10), ("subscriptions", 6), ("flood", 6)])
 def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> None:
-    seeds *= 20 if SOAK else 1
+    seeds *= 50 if SOAK else 1
     chosen = [*range(seeds // 2), *range(seed, seed + seeds // 2)]
     verdicts = list(swarm("small", protocol, ALL_FAULTS, chosen))
     assert not failures(verdicts)
     ledger = total(verdicts)
-    assert ledger.delivered > 1_000
+    assert ledger.delivered > 100 * seeds
     assert ledger.lost_when_stable == ledger.duplicated == ledger.unexpected == 0
     assert ledger.expected + ledger.surplus == ledger.delivered + ledger.lost + ledger.withdrawn
     assert sum(ledger.faults.values()) > seeds
 
 
 @pytest.mark.swarm
-@pytest.mark.parametrize("name", PLANTS)
-def test_every_planted_bug_is_caught(name: str) -> None:
-    verdict = catch(name)
-    assert verdict is not None, "a broken protocol went unnoticed: the checks are broken"
+def test_a_planted_bug_is_caught(seed: int) -> None:
+    """Some of the plants, others in each run; `make soak` tries all."""
+    for name in Random(f"plants {seed}").sample(sorted(PLANTS), 4):
+        assert catch(name) is not None, f"{name}: a broken protocol went unnoticed"
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", [1_000, 2_000, 3_000])
+@pytest.mark.parametrize("first", [None, 1_000, 2_000, 3_000])
 @pytest.mark.parametrize("name", PLANTS)
-def test_every_planted_bug_is_caught_wherever_the_seeds_begin(name: str, first: int) -> None:
+def test_every_planted_bug_is_caught(name: str, first: int | None) -> None:
     assert catch(name, first=first) is not None
 
 
