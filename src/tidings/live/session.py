@@ -23,6 +23,7 @@ from tidings.language.errors import NormalFormError, PredicateError
 from tidings.language.predicate import Predicate, parse
 from tidings.live.access import Principal, check_event
 from tidings.live.flow import Gate
+from tidings.live.journal import journal
 from tidings.live.pending import Pending
 from tidings.live.store import Mailbox
 from tidings.live.stream import Stream
@@ -296,6 +297,9 @@ class Session:
         elif kind is m.Close:
             self.router.end_session(self, "closed")
             stream.close()
+        elif kind is m.Failed:  # we broke the protocol, says the client
+            journal("client failed", session=self.number, why=message.code)
+            stream.abort()
         elif kind is not m.Ping:
             self._request(message)
 

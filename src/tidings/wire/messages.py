@@ -273,7 +273,9 @@ class Found(Struct, frozen=True, array_like=True, tag=54):
 
 NOTICES: Final = (Reached, Refused, Done, Established, Reply, Answer)
 Greeting = Open | Join | Opened | Failed
-FromClient = Publish | Subscribe | Unsubscribe | Advertise | Feedback | Ask | Take | Ping | Close
+FromClient = (
+    Publish | Subscribe | Unsubscribe | Advertise | Feedback | Ask | Take | Ping | Close | Failed
+)
 ToClient = (
     Published
     | Reached
