@@ -1,14 +1,11 @@
 """Whole routers and clients on streams: seeds find nothing wrong, and planted bugs are found."""
 
-import os
-import subprocess
-import sys
 from random import Random
 
 import pytest
 
 from tests.effort import SOAK, examples
-from tests.places import ROOT
+from tests.sim.test_simulator import traces
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster_plants import CLUSTER_PLANTS, catch_in_cluster, draw_for
 from tidings.sim.cluster_swarm import Tally, cluster_fault_kinds, cluster_swarm
@@ -91,24 +88,11 @@ def test_every_planted_bug_of_a_router_or_a_client_is_caught(name: str) -> None:
         assert not run(draw_for(plant, caught.drawn.seed)).violations
 
 
-def traces(hash_seed: str) -> list[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    found = subprocess.run(
-        [sys.executable, "-c", TRACES],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return found.stdout.split()
-
-
 @pytest.mark.swarm
 def test_a_seed_gives_the_same_bytes_in_processes_that_hash_differently() -> None:
-    first = traces("1")
+    first = traces(TRACES, "1")
     assert len(set(first)) == 3
-    assert first == traces("2")
+    assert first == traces(TRACES, "2")
 
 
 # The judge
