@@ -106,7 +106,7 @@ def test_alternatives_with_texts_take_steps_in_proportion(
         steps.append(total[0])
         monkeypatch.undo()
     assert steps[1] <= 5 * steps[0]
-    assert steps[1] <= 20 * 800
+    assert steps[1] <= 24 * 800
 
 
 def test_the_steps_are_the_same_in_every_run() -> None:

@@ -91,13 +91,32 @@ def coarser(
     coarsest = {f for filter in kept for f in _coarser_filters(filter, _GRAINS[-1])}
     if len(coarsest) > filters or () in coarsest:
         return EVERYTHING
-    for grain in (None, *_GRAINS):
-        if grain is not None:
-            kept = {f for filter in kept for f in _coarser_filters(filter, grain)}
-        kept = _gathered(kept)
+    kept = _gathered(kept)
+    if (found := _within(kept, bounds)) is not None:
+        return found
+    for grain in _GRAINS:
+        if _is_within(kept, grain):
+            continue
+        kept = _gathered({f for filter in kept for f in _coarser_filters(filter, grain)})
         if (found := _within(kept, bounds)) is not None:
             return found
     return EVERYTHING
+
+
+def _is_within(filters: Collection[Filter], grain: _Grain) -> bool:
+    """Whether a grain keeps all of these filters as they are."""
+    return grain.characters > 8 and all(
+        len(filter) <= grain.constraints and all(_is_kept(c, grain) for c in filter)
+        for filter in filters
+    )
+
+
+def _is_kept(constraint: Constraint, grain: _Grain) -> bool:
+    """Whether a constraint has neither a longer text nor a longer list than a grain keeps."""
+    operand = constraint.operand
+    if isinstance(operand, tuple):
+        return len(operand) <= grain.members and max(map(_length, operand)) <= grain.characters
+    return _length(operand) <= grain.characters
 
 
 class Size(NamedTuple):

@@ -55,6 +55,7 @@ class _Branches:
 
 
 _FEW = 8  # constraints, up to which it does not pay to look one up
+_STEPS_TO_FILE = 4  # a constraint in the tree
 
 
 class Coverings:
@@ -74,7 +75,7 @@ class Coverings:
         self.work = work
         self.dropped = bytearray(len(filters))
         self.root = _Node()
-        work.spend(sum(map(len, filters)))
+        work.spend(_STEPS_TO_FILE * sum(map(len, filters)))
         frequency = Counter(constraint.name for filter in filters for constraint in filter)
         ordered = sorted(frequency, key=lambda name: (frequency[name], name))
         self.rank = {name: rank for rank, name in enumerate(ordered)}
@@ -192,12 +193,16 @@ def _common(some: Mapping[str, Any], others: Mapping[str, Any]) -> Mapping[str, 
 def _child(node: _Node, constraint: Constraint) -> _Node:
     """The child of a node for a constraint; made if there is none."""
     if _is_equality(constraint):
-        entries = node.equal.setdefault(constraint.name, {}).setdefault(constraint.operand, {})
-        return entries.setdefault(constraint, _Node())
-    branches = node.other.get(constraint.name)
-    if branches is None:
-        branches = node.other[constraint.name] = _Branches()
-    return branches.nodes.setdefault(constraint, _Node())
+        nodes = node.equal.setdefault(constraint.name, {}).setdefault(constraint.operand, {})
+    else:
+        branches = node.other.get(constraint.name)
+        if branches is None:
+            branches = node.other[constraint.name] = _Branches()
+        nodes = branches.nodes
+    child = nodes.get(constraint)
+    if child is None:
+        child = nodes[constraint] = _Node()
+    return child
 
 
 def absorb(filters: Iterable[Filter], lists: bool = True, work: Work = THOROUGH) -> list[Filter]:

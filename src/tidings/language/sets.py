@@ -156,11 +156,10 @@ def _shortcut(
         return not TESTS[operator](operand)(whole_operand)
     inner, outer = box(operator, kind, operand), box(whole, kind, whole_operand)
     if inner is not None and outer is not None:
-        return all(
-            outer_low <= low and high <= outer_high
-            for (low, high), (outer_low, outer_high) in zip(inner, outer, strict=True)
-            if low < high
-        )
+        for (low, high), (outer_low, outer_high) in zip(inner, outer, strict=True):
+            if low < high and not (outer_low <= low and high <= outer_high):
+                return False
+        return True
     if (operator in _OPEN_ENDED and whole in _OPEN_ENDED) or (
         operator in _CASELESS and whole in _CASELESS
     ):

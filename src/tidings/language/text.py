@@ -120,13 +120,23 @@ def read(text: str, max_characters: int | None = MAX_TEXT) -> Expression:
 class _Reader:
     """One text being read, with the position, the depth and the constants so far."""
 
-    __slots__ = ("bounded", "constants", "depth", "max_constants", "position", "programs", "text")
+    __slots__ = (
+        "bounded",
+        "constants",
+        "depth",
+        "instructions",
+        "max_constants",
+        "position",
+        "programs",
+        "text",
+    )
 
     def __init__(self, text: str, bounded: bool) -> None:
         self.text = text
         self.bounded = bounded
         self.max_constants = MAX_CONSTANTS if bounded else sys.maxsize
-        self.programs: dict[tuple[str, str], int] = {}  # sizes of the regular expressions so far
+        self.programs: set[tuple[str, str]] = set()  # the regular expressions so far
+        self.instructions = 0  # of these, together
         self.position = 0
         self.depth = 0
         self.constants = 0
@@ -300,12 +310,14 @@ class _Reader:
             except wildcard.RegexError as error:
                 self.position = start
                 self.fail("a regular expression in RE2 syntax", str(error))
-            self.programs[operator, operand] = size
-            if self.bounded and (total := sum(self.programs.values())) > MAX_PROGRAMS:
+            if (operator, operand) not in self.programs:
+                self.programs.add((operator, operand))
+                self.instructions += size
+            if self.bounded and self.instructions > MAX_PROGRAMS:
                 self.position = start
                 self.fail(
                     f"regular expressions of at most {MAX_PROGRAMS} instructions in one predicate",
-                    f"{total} up to here",
+                    f"{self.instructions} up to here",
                 )
         return Constraint(name, operator, found, False, operand)
 

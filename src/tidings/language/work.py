@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 STEPS: Final = 60_000  # of one operation
-STEPS_PER_CONSTRAINT: Final = 12  # where these are more
+STEPS_PER_CONSTRAINT: Final = 7  # where these are more
 
 
 class OutOfSteps(Exception):
