@@ -127,6 +127,7 @@ def test_what_was_given_up_a_moment_ago_is_no_ghost() -> None:
     assert held.known_established
     program.core.give_up(held.inbox)
     assert held.over
+    trial.settle()
     trial.drain()
     assert not trial.judge.violations
 
