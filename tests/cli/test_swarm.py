@@ -102,7 +102,8 @@ def test_whole_routers_and_clients_are_counted_in_one_ledger(capsys: Capture) ->
     assert (facts["ledger"]["seeds"], facts["failed"]) == (2, [])
     assert facts["ledger"]["delivered"] > 0
     assert main(few) == 0
-    assert capsys.readouterr().out.startswith("whole routers and clients on line:2: 2 seeds run")
+    shown = capsys.readouterr().out
+    assert shown.startswith("whole routers and clients on line:2, seeds 1 to 2: 2 run, 0 failed")
 
 
 def test_an_unknown_fault_of_a_live_network_is_refused(capsys: Capture) -> None:

@@ -9,7 +9,14 @@ from tests.sim.test_simulator import traces
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster_plants import CLUSTER_PLANTS, catch_in_cluster, draw_for
 from tidings.sim.cluster_swarm import Tally, cluster_fault_kinds, cluster_swarm
-from tidings.sim.cluster_trial import draw, draw_cross, run
+from tidings.sim.cluster_trial import (
+    CONVERGED,
+    ClusterTrial,
+    draw,
+    draw_cross,
+    draw_limits,
+    run,
+)
 from tidings.sim.judge import Judge
 from tidings.sim.predicates import Always, Condition, Negation, permits
 from tidings.sim.storms import BENIGN, HARMFUL
@@ -93,6 +100,43 @@ def test_a_seed_gives_the_same_bytes_in_processes_that_hash_differently() -> Non
     first = traces(TRACES, "1")
     assert len(set(first)) == 3
     assert first == traces(TRACES, "2")
+
+
+# What befalls a network, and what is left of it
+
+
+def test_links_that_are_taken_away_one_after_the_other_all_come_back() -> None:
+    trial = ClusterTrial(draw(1, "star:4"))
+    before = {address: set(one.links) for address, one in trial.settings.items()}
+    undo = [HARMFUL["remove link"](trial.weather) for _ in range(sum(map(len, before.values())))]
+    assert not any(one.links for one in trial.settings.values())
+    for one in undo:
+        assert one is not None
+        one()
+    assert {address: set(one.links) for address, one in trial.settings.items()} == before
+
+
+def test_what_was_given_up_a_moment_ago_is_no_ghost() -> None:
+    trial = ClusterTrial(draw(1, "line:1", (), ())._replace(programs=1))
+    trial.go(CONVERGED)
+    program = trial.programs[0]
+    program.subscribe(WANT)
+    trial.go(CONVERGED)
+    held = list(program.held.values())[-1]
+    assert held.inbox is not None
+    assert held.known_established
+    program.core.give_up(held.inbox)
+    assert held.over
+    trial.settle()
+    trial.drain()
+    assert not trial.judge.violations
+
+
+def test_what_is_drawn_to_go_into_a_frame_fits() -> None:
+    for number in range(200):
+        limits = draw_limits(Random(number))
+        parts = limits.event_bytes, limits.delivery_batch_bytes, limits.publish_batch_bytes
+        assert max(parts) <= limits.client_frame // 2
 
 
 # The judge

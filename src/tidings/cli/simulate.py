@@ -75,7 +75,7 @@ def simulate(
       tidings simulate --topology ba:30 --protocol cbcb --faults all --seeds 1000
     """
     if live:
-        from tidings.cli.live_swarm import run_live_swarm
+        from tidings.cli.swarm import run_live_swarm
 
         with progress_bar() as step:
             return run_live_swarm(topology, faults, seeds, seed, cross, as_json, step)

@@ -120,20 +120,22 @@ def draw_limits(chance: Random) -> Limits:
         return chance.choice(choices)
 
     lane, lane_bytes = one(1, 2, 4), one(300, 2_000)
+    client_frame = one(8_192, 32_768)
+    half = client_frame // 2  # what goes into a frame must fit, with what goes around it
     return replace(
         times,
-        client_frame=one(8_192, 32_768),
+        client_frame=client_frame,
         ungreeted=one(4, 1_000),
         router_frame=1_048_576,
         high_water=one(200, 2_000, 100_000),
-        event_bytes=one(1_500, 100_000),
+        event_bytes=one(1_500, half),
         short_predicate=one(0, 64),
         queued=one(4, 12, 200),
         queued_bytes=one(800, 4_000, 100_000),
         open_bytes=one(200, 2_000, 100_000),
         delivery_ids=one(1, 3, 1_000),
         delivery_batch=one(1, 3, 256),
-        delivery_batch_bytes=one(300, 10_000),
+        delivery_batch_bytes=one(300, half),
         notice_bytes=40_000,
         requests=one(1, 4, 1_000),
         credit=one(1, 4, 1_000),
@@ -150,7 +152,7 @@ def draw_limits(chance: Random) -> Limits:
         queries=one(1, 4, 1_000),
         findings_bytes=one(1_000, 4_000),
         publish_batch=one(1, 3, 512),
-        publish_batch_bytes=one(300, 10_000),
+        publish_batch_bytes=one(300, half),
         window=one(4, 30, 1_000),
         window_bytes=one(600, 10_000, 100_000),
         notices=one(1, 4, 16),
@@ -408,28 +410,30 @@ class ClusterTrial:
         for program in self.programs:
             for trouble in program.troubles():
                 self.judge.violated(now, f"stuck: {trouble}")
-        if any(self._strangers(router) for router in self.cluster.routers.values()):
-            self.go(CONVERGED)  # they may have been made a moment ago
-        for address, router in self.cluster.routers.items():
-            self._look_for_ghosts(address, router)
+        for ghost in self._ghosts():
+            self.judge.violated(now, f"ghost: {ghost}")
         self.weather.forget_causes()
         self.judge.stable = True
 
-    def _look_for_ghosts(self, address: str, router: RouterMachine) -> None:
-        """A router must hold what its programs want, and know nobody but its neighbours."""
-        wanted = sum(p.present for p in self.programs if p.router == address and not p.failed)
-        held = sum(len(session.subscriptions) for session in router.core.sessions.values())
-        if held != wanted:
-            what = f"{address} holds {held} subscriptions, its programs have {wanted}"
-            self.judge.violated(self.agenda.now, f"ghost: {what}")
-        for name in self._strangers(router):
-            self.judge.violated(self.agenda.now, f"ghost: {address} keeps a link to {name}")
+    def _ghosts(self) -> list[str]:
+        """What routers hold although nobody wants it: subscriptions, and links to strangers.
 
-    def _strangers(self, router: RouterMachine) -> list[str]:
-        return sorted(set(router.core.links) - {one.node for one in self.settings.values()})
+        What was given up a moment ago may be there still, so this counts once all is at rest.
+        """
+        found = []
+        known = {one.node for one in self.settings.values()}
+        for address, router in self.cluster.routers.items():
+            wanted = sum(p.present for p in self.programs if p.router == address and not p.failed)
+            held = sum(len(session.subscriptions) for session in router.core.sessions.values())
+            if held != wanted:
+                found.append(f"{address} holds {held} subscriptions, its programs have {wanted}")
+            strangers = sorted(set(router.core.links) - known)
+            found += [f"{address} keeps a link to {name}" for name in strangers]
+        return found
 
     def _is_at_rest(self) -> bool:
-        return self.judge.at_rest() and not any(p.troubles() for p in self.programs)
+        troubles = any(program.troubles() for program in self.programs)
+        return self.judge.at_rest() and not troubles and not self._ghosts()
 
     def go(self, lasts: int) -> None:
         """Let time go by, and look at the bounds."""

@@ -420,9 +420,11 @@ def remove_link(weather: Weather) -> Undo | None:
     if ends is None:
         return None
     one, other = ends
-    before = weather.trial.settings[one].links
-    _set_links(weather, one, tuple(dial for dial in before if dial.host != other))
-    return lambda: _set_links(weather, one, before)
+    settings = weather.trial.settings
+    away = tuple(dial for dial in settings[one].links if dial.host == other)
+    _set_links(weather, one, tuple(dial for dial in settings[one].links if dial not in away))
+    # Others may have changed its links meanwhile: put back what was taken, and nothing else.
+    return lambda: _set_links(weather, one, (*settings[one].links, *away))
 
 
 def _set_links(weather: Weather, address: str, links: tuple[Dial, ...]) -> None:
