@@ -13,6 +13,10 @@ those that were wanted. NATS delivers every event to every client, and each filt
 of Tidings (or, for one subscription, the predicate). Its three servers are a cluster, in which a
 message takes one hop. Latency is measured apart, from before the publication to the program that
 takes it out of its iterator: at a gentle rate, and at half of the rate that was just measured.
+
+`router_us`, `publisher_us` and `subscriber_us` are the processor time that the busiest process of
+each kind takes for an event published, in microseconds. Unlike rates they hardly depend on what
+else the machine does (Linux only).
 """
 
 from __future__ import annotations
@@ -213,9 +217,9 @@ async def publisher(options: dict[str, Any]) -> None:
         prepared = list(stream)
         for event in prepared:
             event.update(options.get("also", {}))
-        begin = time.monotonic_ns()
+        begin, used = time.monotonic_ns(), time.process_time()
         await publish_all(iter(prepared))
-        say(begin=begin, end=time.monotonic_ns())
+        say(begin=begin, end=time.monotonic_ns(), used=time.process_time() - used)
     await net.close()
 
 
@@ -253,6 +257,29 @@ class Process:
         self.process.wait()
 
 
+class Network(NamedTuple):
+    """Routers or servers that run as processes."""
+
+    urls: list[str]
+    pids: list[int]
+
+
+class Meter:
+    """The processor time that processes use from now on."""
+
+    def __init__(self, pids: list[int]) -> None:
+        # The processor clock of another process, as Linux numbers them.
+        self._clocks = [(~pid << 3) | 2 for pid in pids] if sys.platform == "linux" else []
+        self._before = self._read()
+
+    def _read(self) -> list[float]:
+        return [time.clock_gettime(clock) for clock in self._clocks]
+
+    def busiest_s(self) -> float:
+        """How much the process has used that used most; 0 where nobody can tell."""
+        return max(map(float.__sub__, self._read(), self._before), default=0.0)
+
+
 def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -261,10 +288,8 @@ def free_port() -> int:
 
 
 @contextmanager
-def tidings_network(
-    count: int, scheme: str = "content", closed: bool = False
-) -> Iterator[list[str]]:
-    """Routers in a row, or in a ring if `closed`, as processes: their addresses."""
+def tidings_network(count: int, scheme: str = "content", closed: bool = False) -> Iterator[Network]:
+    """Routers in a row, or in a ring if `closed`, as processes."""
     code = "import sys; from tidings.cli.main import main; sys.exit(main())"
     ports = [free_port() for _ in range(count)]
     processes = []
@@ -283,7 +308,8 @@ def tidings_network(
             assert process.stdout is not None
             process.stdout.readline()
         wait_for_routers(ports[0], count)
-        yield [f"tidings://127.0.0.1:{port}" for port in ports]
+        urls = [f"tidings://127.0.0.1:{port}" for port in ports]
+        yield Network(urls, [process.pid for process in processes])
     finally:
         for process in processes:
             process.kill()
@@ -306,8 +332,8 @@ def wait_for_routers(port: int, count: int) -> None:
 
 
 @contextmanager
-def nats_network(count: int) -> Iterator[list[str]]:
-    """NATS servers, several as a cluster: their addresses."""
+def nats_network(count: int) -> Iterator[Network]:
+    """NATS servers, several as a cluster."""
     binary = shutil.which("nats-server") or str(Path(sys.executable).parent / "nats-server")
     ports = [free_port() for _ in range(count)]
     routes = [free_port() for _ in range(count)]
@@ -328,7 +354,8 @@ def nats_network(count: int) -> Iterator[list[str]]:
                         break
                 time.sleep(0.05)
         time.sleep(1.0)
-        yield [f"nats://127.0.0.1:{port}" for port in ports]
+        urls = [f"nats://127.0.0.1:{port}" for port in ports]
+        yield Network(urls, [process.pid for process in processes])
     finally:
         for process in processes:
             process.kill()
@@ -367,7 +394,7 @@ def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
         whole += due(number, wanted)
         goals.append(whole)
     with ExitStack() as stack:
-        urls = stack.enter_context(network)
+        urls, pids = stack.enter_context(network)
         shared = {"system": system, "topics": size, "text": case.text}
         share = {**shared, "clients": clients // processes, "goals": goals, "url": urls[-1]}
         listening = [Process("subscriber", share) for _ in range(processes)]
@@ -383,9 +410,11 @@ def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
         source.line()
         for one in listening:
             one.line()
+        routing, taking = Meter(pids), Meter([one.process.pid for one in listening])
         source.go()
         sent = source.line()
         finished = max(one.line()["at"] for one in listening)
+        used = (routing.busiest_s(), sent["used"], taking.busiest_s())
         seconds = (max(finished, sent["end"]) - sent["begin"]) / 1e9
         latencies = []
         for rate in (0.0, count / seconds / 2):
@@ -403,6 +432,7 @@ def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
         "per_s": round(count / seconds),
         "taken_per_s": round(count / ((sent["end"] - sent["begin"]) / 1e9)),
         "useful_per_s": round(due(count, WANTED) / seconds, 1),
+        **per_event(used, count),
         "p50_ms": round(statistics.median(gentle) / 1e6, 2),
         "p99_ms": round(gentle[int(len(gentle) * 0.99)] / 1e6, 2),
         "half_load_p50_ms": round(statistics.median(loaded) / 1e6, 2),
@@ -411,10 +441,16 @@ def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
     }
 
 
+def per_event(used: tuple[float, float, float], count: int) -> dict[str, float]:
+    """The processor time of a router, a publisher and a subscriber for an event published."""
+    names = ("router_us", "publisher_us", "subscriber_us")
+    return {name: round(one / count * 1e6, 2) for name, one in zip(names, used, strict=True)}
+
+
 def cross_traffic(count: int) -> dict[str, Any]:
     """A ring: every router has a publisher, and a subscriber two hops further on."""
     with ExitStack() as stack:
-        urls = stack.enter_context(tidings_network(RING, closed=True))
+        urls, pids = stack.enter_context(tidings_network(RING, closed=True))
         listening, sources = [], []
         shared: dict[str, Any] = {"system": "tidings", "topics": 1, "text": TEXT, "clients": 1}
         for index, url in enumerate(urls):
@@ -429,10 +465,13 @@ def cross_traffic(count: int) -> dict[str, Any]:
             one.line()
         wait_for_routers(int(urls[0].rpartition(":")[2]), RING)
         for _ in range(2):
+            routing, taking = Meter(pids), Meter([one.process.pid for one in listening])
             for one in sources:
                 one.go()
             sent = [one.line() for one in sources]
             finished = max(one.line()["at"] for one in listening)
+            publishing = max(one["used"] for one in sent)
+            used = (routing.busiest_s(), publishing, taking.busiest_s())
     seconds = (finished - min(one["begin"] for one in sent)) / 1e9
     return {
         "case": f"tidings, ring of {RING} routers, everyone publishes two hops on",
@@ -440,6 +479,7 @@ def cross_traffic(count: int) -> dict[str, Any]:
         "routers": RING,
         "events": RING * count,
         "per_s": round(RING * count / seconds),
+        **per_event(used, count),
     }
 
 
@@ -448,7 +488,7 @@ def crossing(scheme: str, count: int = 10_000, wanted: int = 100) -> dict[str, A
     from tidings.live.connect import connect
 
     with (
-        tidings_network(2, scheme) as (first, last),
+        tidings_network(2, scheme) as ((first, last), _),
         connect(first) as source,
         connect(last) as target,
     ):
