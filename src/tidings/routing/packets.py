@@ -148,7 +148,7 @@ class Answer(Struct, frozen=True, gc=False, array_like=True, tag=16):
     hops: int = 0  # that it has made
 
 
-class Unanswered(Struct, frozen=True, gc=False, array_like=True, tag=17):
+class Returned(Struct, frozen=True, gc=False, array_like=True, tag=17):
     """Feedback could not be handed over: told to the node that sent it, on the same path."""
 
     replier: str
@@ -173,7 +173,7 @@ Contents = (
     | Switch
     | Switched
     | Answer
-    | Unanswered
+    | Returned
 )
 
 

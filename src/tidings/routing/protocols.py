@@ -47,6 +47,7 @@ class Row(NamedTuple):
     any_graph: bool = False  # or only networks without cycles
     confirms: bool = False  # whether it says when a subscription is established
     advertises: bool = False  # whether advertisements decide anything; else they are in force
+    copies: bool = False  # whether an event may come by several links, all but one in vain
     ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
     lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
     boards: bool = False  # whether it finds links by a board
@@ -89,6 +90,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         disagreements=flooding.disagreements,
         converges_within=flooding.converges_within,
         any_graph=True,
+        copies=True,
         ordered=UNCHANGED,
         confirms=True,
     ),
