@@ -84,6 +84,15 @@ def test_a_client_learns_of_drops_that_were_told_on_a_connection_that_broke() ->
     world.go()
     (dropped,) = (s.dropped for s in world.cluster.routers["a"].core.sessions.values() if s.dropped)
     assert ben.dropped == dropped == 8
+    router = world.cluster.routers["a"]
+    world.cluster.kill(router)
+    world.start(router.settings)
+    world.go(3 * SECOND)
+    for _ in range(10):
+        world.publish("ada", {"kind": 1})
+    world.go()
+    assert ben.interruptions == 1
+    assert ben.dropped == 2 * dropped  # of both sessions
 
 
 def test_a_new_session_learns_what_its_client_publishes_before_it_gets_publications() -> None:

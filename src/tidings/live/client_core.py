@@ -137,6 +137,7 @@ class ClientCore:
         # session. What another router delivers of these would come twice.
         self._newest: dict[str, tuple[int, int]] = {}
         self._before: dict[str, tuple[int, int]] = {}
+        self._dropped_before = 0  # in former sessions
         self._unacknowledged: deque[Share] = deque()
         self._take_due = 0
         self._take_said = 0
@@ -276,6 +277,7 @@ class ClientCore:
         self._noticed = self._noticed_said = 0
         self._unacknowledged.clear()
         self._before = dict(self._newest)
+        self._dropped_before = self.dropped
         self._flight_bytes = 0
         self._subscribe_again(unknown)
         for settled in in_flight.values():
@@ -615,7 +617,7 @@ class ClientCore:
                     inbox.established = True
                     inbox.changed()
         elif kind is m.Dropped:
-            self.dropped = message.count
+            self.dropped = self._dropped_before + message.count
         elif kind is m.Reply:
             if self.on_reply is not None:
                 self.on_reply(self._base + message.number, message.reply)

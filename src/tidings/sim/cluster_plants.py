@@ -294,13 +294,6 @@ def absent_has_time(self: Session) -> None:
 _check_progress = Session._check_progress
 
 
-def drops_said_once(self: Session, stream: Stream, heard: int, taken: int, noticed: int) -> None:
-    """The count of what was dropped is lost with the connection that it was said on."""
-    said = self._dropped_said
-    _attach(self, stream, heard, taken, noticed)
-    self._dropped_said = said
-
-
 def former_rights(self: Session, message: Any, principal: Principal, read: Any) -> None:
     """A predicate that is read while rights change gets the former ones."""
     _resume(self, message, self.principal, read)
@@ -446,15 +439,6 @@ def forgets_what_it_publishes(self: ClientCore, unknown: Any) -> None:
     advertised, self._advertised = self._advertised, None
     _subscribe_again(self, unknown)
     self._advertised = advertised
-
-
-def publishes_before(self: ClientCore) -> None:
-    """A client publishes in a new session before the router knows what it has advertised."""
-    self._declaring = 0
-    _gather_client(self)
-
-
-_gather_client = ClientCore._gather
 
 
 def moves_on(self: ClientCore, stream: Stream, error: Exception | None) -> None:
@@ -607,11 +591,6 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         harmful=("lose client",),
         bounds={"queued": 4},
     ),
-    "drops are said once": ClusterPlant(
-        [(Session, "attach", drops_said_once)],
-        benign=("cut client", "flap client"),
-        bounds={"queued": 4},
-    ),
     # Slow and not so slow
     "held reads nothing": ClusterPlant(
         [
@@ -667,9 +646,6 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     ),
     "forgets what it publishes": ClusterPlant(
         [(ClientCore, "_subscribe_again", forgets_what_it_publishes)], harmful=("kill router",)
-    ),
-    "publishes before it declares": ClusterPlant(
-        [(ClientCore, "_gather", publishes_before)], harmful=("kill router",)
     ),
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)]),
     # Breaks
