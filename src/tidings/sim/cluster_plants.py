@@ -294,14 +294,6 @@ def absent_has_time(self: Session) -> None:
 _check_progress = Session._check_progress
 
 
-def former_rights(self: Session, message: Any, principal: Principal, read: Any) -> None:
-    """A predicate that is read while rights change gets the former ones."""
-    _resume(self, message, self.principal, read)
-
-
-_resume = Session._resume
-
-
 def expires_at_once(self: RouterCore, session: Session, stream: Stream, error: Any) -> None:
     """A session ends with its connection."""
     _client_gone(self, session, stream, error)
@@ -638,11 +630,6 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     ),
     "silent ones keep others out": ClusterPlant(
         [(Doorway, "open", open_without_room)], benign=("crowd",), bounds={"ungreeted": 4}
-    ),
-    "rights of a moment ago": ClusterPlant(
-        [(Session, "_resume", former_rights)],
-        benign=("change rights",),
-        bounds={"short_predicate": 0},
     ),
     "forgets what it publishes": ClusterPlant(
         [(ClientCore, "_subscribe_again", forgets_what_it_publishes)], harmful=("kill router",)

@@ -397,7 +397,7 @@ class ClusterTrial:
             replies=chance.random() < 0.2 and not self.drawn.stall,  # they are events, too
             asks_ns=chance.choice((0, 0, 100, 500)) * MILLISECOND,
             mistakes=chance.random() < 0.3,
-            advertises=publishes and self._rare.random() < 0.2,
+            advertises=publishes and self._rare.random() < 0.3,
             sizes=self.sizes,
             padding=padding,
         )

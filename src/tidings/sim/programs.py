@@ -138,7 +138,7 @@ class Program:
                 (self.habits.publish_ns, self._publish_some),
                 (self.habits.churn_ns, self._churn),
                 (self.habits.asks_ns, self._ask),
-                (self.habits.asks_ns if self.habits.advertises else 0, self._advertise),
+                (ADVERTISE_NS if self.habits.advertises else 0, self._advertise),
             ):
                 if interval:
                     self._repeat(interval, action)
@@ -208,9 +208,11 @@ class Program:
         """Declare what it publishes."""
         if self._advertising is not None or self.failed:
             return
-        one = draw_predicate(self.chance, self.chance.choice(self.habits.sizes))
-        # Most events shall match it.
-        self._advertising = Together("or", (one, Negation(draw_condition(self.chance))))
+        declared: Predicate = Negation(draw_condition(self.chance))  # most events match it
+        if self.chance.random() < 0.3:
+            one = draw_predicate(self.chance, self.chance.choice(self.habits.sizes))
+            declared = Together("or", (declared, one))
+        self._advertising = declared
         self.judge.reconsider(self.name, self._may_publish)
         self.requests += 1
 
@@ -222,7 +224,7 @@ class Program:
                 self.judge.violated(self.now, f"{self.name} may not advertise: {error}")
             self._advertising = None
 
-        self.core.advertise(str(self._advertising), answered)
+        self.core.advertise(str(declared), answered)
 
     def _settled(self, number: int, error: Exception | None) -> None:
         self._look_around()
@@ -485,4 +487,5 @@ def outcome_of(error: Exception | None) -> str:
     raise error
 
 
+ADVERTISE_NS = 400 * MILLISECOND  # between the times that a program declares what it publishes
 READ_NS = (20 * MILLISECOND, 100 * MILLISECOND, 300 * MILLISECOND)
