@@ -38,6 +38,7 @@ from tidings.wire.events import PLAIN, as_sent
 
 # Codes of `Failed` after which the client does not reconnect.
 FATAL: Final = ("denied", "version", "out-of-turn", "malformed", "slow", "replaced")
+SOURCES: Final = 4_096  # routers whose newest event a client remembers
 Settled = Callable[[int, Exception | None], None]  # how many publications, and what went wrong
 Answered = Callable[[Exception | None, Any], None]
 
@@ -159,6 +160,11 @@ class ClientCore:
         self._timer: Timer | None = None
         self._session = ""
         self._heard = 0
+        # By source, its life and the newest number of its events: delivered, and before this
+        # session. What another router delivers of these would come twice.
+        self._newest: dict[str, tuple[int, int]] = {}
+        self._before: dict[str, tuple[int, int]] = {}
+        self._dropped_before = 0  # in former sessions
         self._unacknowledged: deque[Share] = deque()
         self._take_due = 0
         self._take_said = 0
@@ -178,6 +184,7 @@ class ClientCore:
         self._request = 0
         self._subscribed = 0
         self._advertised: str | None = None
+        self._declaring = 0  # the request that says so in a new session, before anything else
         self._closing = False
 
     # Connections
@@ -295,6 +302,8 @@ class ClientCore:
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
         self._unacknowledged.clear()
+        self._before = dict(self._newest)
+        self._dropped_before = self.dropped
         self._subscribe_again(unknown)
         for settled in in_flight.values():
             settled(1, unknown)
@@ -323,7 +332,8 @@ class ClientCore:
             inbox.established = False
             inbox.interruptions += 1
         if self._advertised is not None:
-            self._ask(m.Advertise(self._next_request(), self._advertised), _ignore)
+            number = self._declaring = self._next_request()
+            self._ask(m.Advertise(number, self._advertised), partial(self._declared, number))
         for id, inbox in list(self.inboxes.items()):
             if id not in subscribing and id not in leaving:
                 request = m.Subscribe(self._next_request(), id, inbox.predicate)
@@ -338,6 +348,13 @@ class ClientCore:
                 answered(unknown, None)
         for inbox in list(self.inboxes.values()):
             inbox.changed()
+
+    def _declared(self, request: int, error: Exception | None, done: Any) -> None:
+        """The router knows again what this client publishes: go on publishing."""
+        if request == self._declaring:
+            self._declaring = 0
+            if self._stream is not None:
+                self._stream.schedule()
 
     def _resubscribed(self, inbox: Inbox, error: Exception | None, done: Any) -> None:
         """Take the answer to a subscription that was made again; a refusal ends it."""
@@ -468,6 +485,8 @@ class ClientCore:
             self._take_said = self._take_due
             self._noticed_said = self._noticed
             stream.send(m.Take(self._take_due, self._noticed))
+        if self._declaring:
+            return
         while self._unsent and not stream.choked and self._has_credit(0, 0):
             run = self._unsent.popleft()
             rest = run.cut(self._fitting(run))
@@ -681,7 +700,7 @@ class ClientCore:
                     inbox.established = True
                     inbox.changed()
         elif kind is m.Dropped:
-            self.dropped = message.count
+            self.dropped = self._dropped_before + message.count
         elif kind is m.Reply:
             if self.on_reply is not None:
                 self.on_reply(self._base + message.number, message.reply)
@@ -712,7 +731,7 @@ class ClientCore:
         whose = delivery.source, delivery.life, delivery.number, delivery.ticket
         event: dict[str, Any] | None = None
         found = []
-        for id in delivery.ids:
+        for id in () if self._is_old(delivery) else delivery.ids:
             inbox = self.inboxes.get(id)
             if inbox is not None:
                 if event is None:
@@ -724,6 +743,19 @@ class ClientCore:
             inbox.put(tiding, share)
         if not found:
             self._acknowledge()
+
+    def _is_old(self, delivery: m.Delivery) -> bool:
+        """Whether an event may have come in a former session, from another router."""
+        source, life, number = delivery.source, delivery.life, delivery.number
+        if self._before:
+            known, newest = self._before.get(source, (0, 0))
+            if life == known and number <= newest:
+                return True
+        newest_of = self._newest
+        if source not in newest_of and len(newest_of) >= SOURCES:
+            del newest_of[next(iter(newest_of))]
+        newest_of[source] = life, number
+        return False
 
     def _taken(self, share: Share) -> None:
         """A subscription has handed an event to the program; acknowledge it when all have."""

@@ -120,7 +120,7 @@ class Session:
         self._take(taken, noticed)
         for notice in self._notices:
             stream.send_frame(notice)
-        self._published_said = 0
+        self._published_said = self._dropped_said = 0  # they may have been lost with the old one
         self._sent = heard
         ahead = [one for one in self.mailbox.after(taken, heard - taken) if one.number <= heard]
         self._open = deque((one.number, one.size) for one in ahead)
@@ -475,7 +475,7 @@ class Session:
                 self._busy = True
                 self.router.host.work(
                     partial(read_predicate, message.predicate, receive),
-                    partial(self._resume, message),
+                    partial(self._resume, message, self.principal),
                 )
         elif kind is m.Unsubscribe:
             number = self.subscriptions.pop(message.id, None)
@@ -491,11 +491,17 @@ class Session:
         else:
             raise WireError("out-of-turn", f"a {kind.__name__} from a client")
 
-    def _resume(self, message: Any, read: tuple[Predicate, Predicate] | Exception) -> None:
+    def _resume(
+        self, message: Any, principal: Principal, read: tuple[Predicate, Predicate] | Exception
+    ) -> None:
         self._busy = False
-        if not self.over:
+        if self.over:
+            return
+        if principal is self.principal:
             self._read(message, read)
-            self._carry_out()
+        else:  # the token allows something else by now
+            self._carry_out_one(message)
+        self._carry_out()
 
     def _read(self, message: Any, read: tuple[Predicate, Predicate] | Exception) -> None:
         """The predicate of a request has been read."""

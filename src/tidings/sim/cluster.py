@@ -9,10 +9,14 @@ two machines is done here; whether the programs notice more than they may is for
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
 
+from tidings.language.work import Work
+from tidings.live import session as session_module
+from tidings.live.access import Principal
 from tidings.live.client_core import ClientCore, Options
 from tidings.live.edge import Growing
 from tidings.live.limits import Limits
@@ -38,6 +42,7 @@ class Machine(Process):
         self.offset = offset
         self.rate = rate
         self.timers = Timers(self.clock())
+        self.most_steps = 0  # of the algebra that work off the loop has taken at once
         self._armed: int | None = None
 
     def clock(self) -> int:
@@ -79,12 +84,32 @@ class Machine(Process):
         if function == Growing.prepare:
             return
         cluster = self.cluster
-        try:
-            result: Any = function()
-        except Exception as error:
-            result = error
+        cluster.off_loop = True
+        with counted_steps() as steps:
+            try:
+                result: Any = function()
+            except Exception as error:
+                result = error
+        cluster.off_loop = False
+        self.most_steps = max(self.most_steps, steps[0])
         later = cluster.agenda.now + cluster.chance.randrange(WORK)
         cluster.agenda.call(later, lambda: self.do(lambda: then(result)))
+
+
+@contextmanager
+def counted_steps() -> Iterator[list[int]]:
+    """The steps of the algebra that are taken meanwhile."""
+    steps, spend = [0], Work.spend
+
+    def counting(self: Work, some: int) -> None:
+        steps[0] += some
+        spend(self, some)
+
+    Work.spend = counting  # type: ignore[assignment, method-assign]
+    try:
+        yield steps
+    finally:
+        Work.spend = spend  # type: ignore[method-assign]
 
 
 class RouterMachine(Machine):
@@ -139,10 +164,12 @@ class ClientMachine(Machine):
     ) -> None:
         super().__init__(cluster, name, offset, rate)
         self.limits = limits
+        self.tried: list[str] = []  # addresses, since its program has last cleared this
         self.core = cluster.client_of(options, self, self.timers, limits)
 
     def connect(self, address: Any) -> None:
         """The client asks for a connection."""
+        self.tried.append(address.host)
 
         def made(end: End) -> None:
             end.high_water = self.limits.high_water
@@ -215,8 +242,26 @@ class Cluster:
         self.qualities: dict[frozenset[str], Quality] = {}  # of lines between two machines
         self.quality = Quality()  # of all others
         self.refusing: Counter[str] = Counter()  # addresses at which connections are refused
+        self.off_loop = False  # whether a machine does what takes long
+        self.longest_read = 0  # characters of a predicate that a session has read on a loop
         self._held: Counter[frozenset[str]] = Counter()  # pairs between which nothing moves
         self._ports = 0
+
+    @contextmanager
+    def watched_reading(self) -> Iterator[None]:
+        """Note how long the predicates are that sessions read on a loop."""
+        read = session_module.read_predicate
+
+        def watched(text: str, principal: Principal | None) -> Any:
+            if not self.off_loop:
+                self.longest_read = max(self.longest_read, len(text))
+            return read(text, principal)
+
+        session_module.read_predicate = watched
+        try:
+            yield
+        finally:
+            session_module.read_predicate = read
 
     # Connections
 

@@ -14,6 +14,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from tidings.language.normal_form import _Expansion
+from tidings.language.work import Work
 from tidings.live import link as link_module
 from tidings.live import router_core as router_module
 from tidings.live.access import Principal
@@ -30,7 +32,7 @@ from tidings.live.router_core import RouterCore
 from tidings.live.session import Session
 from tidings.live.stream import Stream
 from tidings.live.timers import Timers
-from tidings.sim.cluster_trial import Drawn, Result, draw, run
+from tidings.sim.cluster_trial import Drawn, Result, draw, draw_stall, run
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
 
@@ -46,6 +48,8 @@ class ClusterPlant(NamedTuple):
     harmful: tuple[str, ...] | None = None
     bounds: Mapping[str, int] = MappingProxyType({})  # that every seed gets
     cross: int = 0  # events of saturating traffic, instead of programs
+    stall: str = ""  # what stands still, instead of faults
+    sizes: tuple[str, ...] = ()  # of predicates; none: as the seed draws them
     first: int = 0  # the seed to begin with: earlier ones are known not to catch it
 
 
@@ -262,6 +266,34 @@ def gather_ignores_window(self: Session) -> None:
 _gather = Session._gather
 
 
+def absent_gets_nothing(self: Session, *given: Any) -> None:
+    """What is published for a client that is away gets lost."""
+    if self.stream is not None:
+        _deliver_to(self, *given)
+
+
+_deliver_to = Session.deliver
+
+
+def absent_is_given_up(self: Session) -> None:
+    """A client that is away when its session fills up is given up at once."""
+    if self.policy == "block" and self.stream is None:
+        self._give_up()
+    else:
+        _overfull(self)
+
+
+def absent_has_time(self: Session) -> None:
+    """Publishers wait for a client that is away as long as its session lasts."""
+    if self.stream is None:
+        self._deadline = self._timers.after(self._limits.block, self._check_progress)
+    else:
+        _check_progress(self)
+
+
+_check_progress = Session._check_progress
+
+
 def expires_at_once(self: RouterCore, session: Session, stream: Stream, error: Any) -> None:
     """A session ends with its connection."""
     _client_gone(self, session, stream, error)
@@ -316,6 +348,33 @@ def asks_without_bound(self: Probes, session: Session, ask: m.Ask) -> None:
 _begin = Probes.begin
 
 
+# Predicates
+
+
+def reads_on_the_loop(self: Session, message: Any) -> None:
+    """Predicates are read where everything else waits for it."""
+    limits, self._limits = self._limits, replace(self._limits, short_predicate=10**9)
+    try:
+        _carry_out_one(self, message)
+    finally:
+        self._limits = limits
+
+
+_carry_out_one = Session._carry_out_one
+
+
+def no_bound(self: Work, steps: int) -> None:
+    """Work on a predicate has no bound."""
+
+
+def any_number(self: _Expansion, max_filters: int) -> None:
+    """A normal form may have any number of filters."""
+    _expansion(self, 10**9)
+
+
+_expansion = _Expansion.__init__
+
+
 # Rights
 
 
@@ -365,6 +424,25 @@ def refusal_swallowed(self: ClientCore, inbox: Inbox, error: Any, done: Any) -> 
     """Nobody is told when a subscription that is made again is refused."""
     if error is None:
         inbox.name = done.id
+
+
+def forgets_what_it_publishes(self: ClientCore, unknown: Any) -> None:
+    """A new session does not learn what the client has advertised."""
+    advertised, self._advertised = self._advertised, None
+    _subscribe_again(self, unknown)
+    self._advertised = advertised
+
+
+def moves_on(self: ClientCore, stream: Stream, error: Exception | None) -> None:
+    """After every break the client goes on at the next address."""
+    if stream is self._stream and stream.conversation != "greeting":
+        self._place = (self._place + 1) % len(self.options.addresses)
+    _lost(self, stream, error)
+
+
+def comes_again(self: ClientCore, delivery: m.Delivery) -> bool:
+    """What came from one router may come again from the next."""
+    return False
 
 
 def leaves_it_there(self: ClientCore, inbox: Inbox) -> None:
@@ -444,6 +522,13 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         cross=60,
         bounds={"lane": 2, "lane_most": 2, "link": 2, "queued": 200},
     ),
+    "one lane for all, and one stands still": ClusterPlant(
+        [(link_module, "lane_of", one_lane), (router_module, "lane_of", one_lane)],
+        RING,
+        bounds={"lane": 2, "lane_most": 2, "link": 2, "queued": 4},
+        cross=60,
+        stall="still reader",
+    ),
     "gates stay closed": ClusterPlant([(Outflow, "worked", no_room_ever)]),
     "resumed forgets": ClusterPlant([(Outflow, "resumed", resumed_forgets)], RING),
     "reset keeps gates": ClusterPlant([(Outflow, "reset", reset_keeps_gates)], "ring:4"),
@@ -454,6 +539,12 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     ),
     "gives up during the greeting": ClusterPlant([(ClientCore, "_lost", dies_silently)]),
     "never dials again": ClusterPlant([(Dialler, "_again", never_redials)]),
+    "moves on after every break": ClusterPlant(
+        [(ClientCore, "_lost", moves_on)], benign=("cut client",)
+    ),
+    "another router delivers it again": ClusterPlant(
+        [(ClientCore, "_is_old", comes_again)], harmful=("kill router",)
+    ),
     "does not subscribe again": ClusterPlant(
         [(ClientCore, "_subscribe_again", resubscribes_nothing)], harmful=("kill router",)
     ),
@@ -470,6 +561,27 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
             "open_bytes": 100_000,
             "high_water": 100_000,
         },
+    ),
+    # Predicates
+    "predicates are read on the loop": ClusterPlant(
+        [(Session, "_carry_out_one", reads_on_the_loop)]
+    ),
+    "normal forms without bound": ClusterPlant(
+        [(Work, "spend", no_bound), (_Expansion, "__init__", any_number)],
+        "line:2",
+        sizes=("usual", "hostile"),
+    ),
+    # Clients that are away
+    "absent ones get nothing": ClusterPlant([(Session, "deliver", absent_gets_nothing)]),
+    "absent ones are given up": ClusterPlant(
+        [(Session, "_overfull", absent_is_given_up)],
+        benign=("cut client", "flap client"),
+        bounds={"queued": 4},
+    ),
+    "absent ones have time": ClusterPlant(
+        [(Session, "_check_progress", absent_has_time)],
+        harmful=("lose client",),
+        bounds={"queued": 4},
     ),
     # Slow and not so slow
     "held reads nothing": ClusterPlant(
@@ -519,6 +631,9 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "silent ones keep others out": ClusterPlant(
         [(Doorway, "open", open_without_room)], benign=("crowd",), bounds={"ungreeted": 4}
     ),
+    "forgets what it publishes": ClusterPlant(
+        [(ClientCore, "_subscribe_again", forgets_what_it_publishes)], harmful=("kill router",)
+    ),
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)]),
     # Breaks
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
@@ -554,9 +669,12 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
 
 def draw_for(plant: ClusterPlant, seed: int) -> Drawn:
     """What a seed decides for a planted bug."""
-    drawn = draw(seed, plant.topology, plant.benign, plant.harmful)
+    if plant.stall:
+        drawn = draw_stall(seed, plant.topology, plant.stall)
+    else:
+        drawn = draw(seed, plant.topology, plant.benign, plant.harmful)
     limits: Limits = replace(drawn.limits, **plant.bounds)  # type: ignore[arg-type]
-    return drawn._replace(limits=limits, cross=plant.cross)
+    return drawn._replace(limits=limits, cross=plant.cross, sizes=plant.sizes)
 
 
 def catch_in_cluster(name: str, seeds: int = 100, first: int | None = None) -> Result | None:

@@ -6,13 +6,15 @@ all that, programs notice nothing but time. In the storm, routers die, links sta
 clocks leap ahead, clients do not come back in time; then programs may miss events, and are told
 where the judge says so. After each part everybody reads what there is, and everything must come to
 rest: all events where they belong, all outcomes told, every client connected, every subscription
-established. All the while, what routers and clients keep stays within their bounds.
+established. In some runs there is no fault, but something stands still for long (`stalls`). All the
+while, what routers and clients keep stays within their bounds.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from random import Random
 from typing import Final, NamedTuple
@@ -21,6 +23,7 @@ from tidings.language.predicate import parse
 from tidings.live.access import Principal
 from tidings.live.client_core import Address, Options
 from tidings.live.limits import LIMITS, Limits
+from tidings.live.session import Session
 from tidings.live.settings import LIVE, Dial, Settings
 from tidings.overlay.graph import Graph
 from tidings.overlay.topologies import topology
@@ -31,6 +34,7 @@ from tidings.sim.network import PER_MILLE, Endless
 from tidings.sim.oracle import Enough
 from tidings.sim.predicates import Condition, Predicate, draw_condition
 from tidings.sim.programs import READ_NS, Habits, Program, Rights
+from tidings.sim.stalls import STALLS, Paths
 from tidings.sim.storms import BENIGN, HARMFUL, Weather
 from tidings.sim.streams import Agenda, Quality
 
@@ -52,6 +56,7 @@ CONVERGED: Final = 4 * SECOND  # after the last fault the network counts as stab
 PATIENCE: Final = 15 * SECOND  # without any progress, until what is missing counts as stuck
 MOST_STEPS: Final = 3_000_000
 TREES: Final = 3  # of a source that are in use at once, while routes change
+STEPS: Final = 100_000  # of the algebra for what a client may send: about a tenth of a second
 HEAD: Final = 100  # bytes that go with an event, at most: source, life, numbers, some ids
 CROSSING: Final = Habits(
     policy="block",
@@ -66,11 +71,15 @@ CROSSING: Final = Habits(
     replies=False,
     asks_ns=0,
     mistakes=False,
+    advertises=False,
     sizes=("usual",),
     padding=0,
 )
 GRACE_S: Final = 0.8
 LINGER_S: Final = 2.5
+STALLED: Final = 0.05  # the share of seeds in which something stands still for long
+CROSSED: Final = 12  # events in a burst of programs that send for one another, in half of these
+NEVER: Final = 3_600 * SECOND  # for which nothing stands still
 
 
 class Drawn(NamedTuple):
@@ -86,6 +95,8 @@ class Drawn(NamedTuple):
     benign: tuple[str, ...]
     harmful: tuple[str, ...]
     cross: int = 0  # events that each router's publisher sends two hops on, instead of programs
+    stall: str = ""  # what stands still for long, instead of faults: a row of `STALLS`
+    sizes: tuple[str, ...] = ()  # of predicates; none: as the seed draws them
 
 
 class Result(NamedTuple):
@@ -168,6 +179,11 @@ def draw(
     harmful: tuple[str, ...] | None = None,
 ) -> Drawn:
     """Draw what a seed decides."""
+    if benign is None and harmful is None:
+        chance = Random(f"stall {seed}")
+        if chance.random() < STALLED:
+            kind, cross = chance.choice(list(STALLS)), chance.choice((0, CROSSED))
+            return draw_stall(seed, text, kind)._replace(cross=cross)
     chance = Random(f"cluster options {seed}")
     drawn = chance.choice(SMALL)
     some = [kind for kind in BENIGN if chance.random() < 0.6]
@@ -193,11 +209,22 @@ def draw_cross(seed: int, text: str, events: int) -> Drawn:
     return drawn._replace(cross=events, calm_ns=300 * MILLISECOND)
 
 
+def draw_stall(seed: int, text: str, kind: str) -> Drawn:
+    """Something stands still for long, with the bounds that a seed draws, and no faults.
+
+    Nobody gives up what stands still, so that the flows which need it wait as long as it does.
+    """
+    drawn = draw(seed, text, (), ())
+    limits = replace(drawn.limits, silence=NEVER, block=NEVER)
+    return drawn._replace(limits=limits, stall=kind)
+
+
 def run(drawn: Drawn, first_only: bool = False) -> Result:
     """Run one seed."""
     trial = ClusterTrial(drawn, first_only)
     try:
-        trial.run()
+        with trial.cluster.watched_reading():
+            trial.run()
     except Enough:
         pass
     except Endless as error:
@@ -221,14 +248,19 @@ class ClusterTrial:
         self.cluster = Cluster(drawn.seed, self.agenda)
         self.settings: dict[str, Settings] = {}  # by address
         self.programs: list[Program] = []
-        self.rights: list[Rights] = []
+        self.rights: dict[str, list[Rights]] = {}  # by router; none: everyone may do everything
         self.aims: list[Predicate] = []
         self.narrow: set[str] = set()  # routers with room for one subscription a session
         self.weather = Weather(self)
         rare = self.chance.random()
         self.sizes = (*("usual",) * 6, *("long",) * (rare < 0.2), *("hostile",) * (rare < 0.05))
+        if drawn.stall:  # what is long is announced coarser, and attracts what nobody wants
+            self.sizes = ("usual",)
+        self.sizes = drawn.sizes or self.sizes
+        self._rare = Random(f"rare habits {drawn.seed}")
         self._number = 0
         self._over: set[tuple[str, str]] = set()  # bounds that were passed
+        self._waits: dict[str, tuple[int, int]] = {}  # by session: its oldest delivery, since when
         self._build()
 
     # What there is
@@ -243,8 +275,9 @@ class ClusterTrial:
             room=65_536 if large else chance.choice((200 * delay // MILLISECOND, 4_000, 65_536)),
             piece=chance.choice((200, 2_000, 65_536)),
         )
+        rights: list[Rights] = []
         if chance.random() < 0.3 and not self.drawn.cross:
-            self.rights = [
+            rights = [
                 Rights("a token of sixteen"),
                 Rights("another of sixteen", draw_condition(chance), None),
                 Rights("a third of sixteen", None, draw_condition(chance)),
@@ -258,21 +291,26 @@ class ClusterTrial:
             if chance.random() < 0.2:
                 dials[ends[1]].append(Dial(ends[0], PORT, weight))
         for name in graph.names:
+            self.rights[name] = list(rights)
             self.settings[name] = self._settings(name, tuple(dials[name]))
             self.start_router(name)
         if self.drawn.cross:
             self._cross(graph)
             return
+        several = Random(f"addresses {self.drawn.seed}")
         for number in range(self.drawn.programs):
-            self.add_program(f"p{number}", chance.choice(graph.names), self.draw_habits())
+            places = [chance.choice(graph.names)]
+            if several.random() < 0.3:
+                places += several.sample(graph.names, several.randint(1, min(2, graph.nodes)))
+            self.add_program(f"p{number}", tuple(dict.fromkeys(places)), self.draw_habits())
 
     def _cross(self, graph: Graph) -> None:
         """At each router a program publishes, as fast as it can, for one two hops away."""
         habits = CROSSING._replace(burst=self.drawn.cross)
         for number, name in enumerate(graph.names):
-            program = self.add_program(f"p{number}", name, habits)
+            program = self.add_program(f"p{number}", (name,), habits)
             program.subscribe(Condition("to", "", "=", False, number))
-            near = self.chance.choice(graph.neighbours(number))
+            near = self.chance.choice(graph.neighbours(number) or (number,))
             far = [one for one in graph.neighbours(near) if one != number]
             program.content = {
                 "to": max(far, default=near, key=lambda one: (one - number) % graph.nodes == 2)
@@ -282,27 +320,34 @@ class ClusterTrial:
         return Settings(
             name,
             links=dials,
-            principals=tuple(self._principals()),
-            link_token="routers know this one" if self.rights else "",
+            principals=self.principals(self.rights[name]),
+            link_token="routers know this one" if self.rights[name] else "",
             grace_s=GRACE_S,
             linger_s=LINGER_S,
-            timing=LIVE._replace(retry=500 * MILLISECOND, dead=6 * SECOND),
+            timing=LIVE._replace(
+                retry=500 * MILLISECOND, dead=NEVER if self.drawn.stall else 6 * SECOND
+            ),
         )
 
-    def _principals(self) -> list[Principal]:
-        if not self.rights:
-            return []
+    def principals(self, rights: list[Rights]) -> tuple[Principal, ...]:
+        """The holders of tokens with these rights, and the other routers."""
+        if not rights:
+            return ()
         rows = [
             Principal(
                 f"holder {number}",
-                sha256(rights.token.encode()).digest(),
-                None if rights.publish is None else parse(str(rights.publish)),
-                None if rights.receive is None else parse(str(rights.receive)),
+                sha256(one.token.encode()).digest(),
+                None if one.publish is None else parse(str(one.publish)),
+                None if one.receive is None else parse(str(one.receive)),
             )
-            for number, rights in enumerate(self.rights)
+            for number, one in enumerate(rights)
         ]
         token = sha256(b"routers know this one").digest()
-        return [*rows, Principal("routers", token, router=True)]
+        return (*rows, Principal("routers", token, router=True))
+
+    def rights_at(self, token: str, address: str) -> Rights:
+        """What a token allows at a router."""
+        return next((one for one in self.rights[address] if one.token == token), Rights(token))
 
     def start_router(self, address: str) -> RouterMachine:
         """A router begins a new life at its address."""
@@ -314,15 +359,18 @@ class ClusterTrial:
         settings = self.settings[address]
         return self.cluster.start_router(address, settings, limits, offset, rate)
 
-    def add_program(self, name: str, address: str, habits: Habits) -> Program:
-        """A program at a router."""
+    def add_program(self, name: str, places: tuple[str, ...], habits: Habits) -> Program:
+        """A program that connects to a router, or to others if that does not answer."""
         chance, limits = self.chance, self.drawn.limits
-        rights = chance.choice(self.rights) if self.rights else Rights()
-        options = Options((Address(address, PORT),), rights.token, habits.policy, habits.window)
+        known = self.rights[places[0]]
+        token = chance.choice(known).token if known else ""
+        addresses = tuple(Address(place, PORT) for place in places)
+        options = Options(addresses, token, habits.policy, habits.window)
         offset = chance.choice((0, chance.randrange(10_000) * SECOND))
         rate = chance.choice((PER_MILLE, chance.randint(970, 1_030)))
         machine = self.cluster.start_client(name, options, limits, offset, rate)
-        program = Program(machine, address, self.judge, habits, rights, self.next_number, self.aims)
+        rights = partial(self.rights_at, token)
+        program = Program(machine, self.judge, habits, rights, self.next_number, self.aims)
         if habits.reading == "dead" or habits.policy == "disconnect":
             self.judge.cause(name)
         self.programs.append(program)
@@ -347,9 +395,10 @@ class ClusterTrial:
             read_ns=chance.choice(READ_NS),
             subscriptions=chance.choice((0, 1, 2, 4)) if publishes else chance.choice((1, 2, 5)),
             churn_ns=chance.choice((0, 150, 500)) * MILLISECOND,
-            replies=chance.random() < 0.2,
+            replies=chance.random() < 0.2 and not self.drawn.stall,  # they are events, too
             asks_ns=chance.choice((0, 0, 100, 500)) * MILLISECOND,
             mistakes=chance.random() < 0.3,
+            advertises=publishes and self._rare.random() < 0.3,
             sizes=self.sizes,
             padding=padding,
         )
@@ -370,6 +419,36 @@ class ClusterTrial:
             self.judge.unstable()
             self.use(self.drawn.storm_ns, self.drawn.harmful)
         self.use(self.drawn.calm_ns, self.drawn.benign)
+        if self.drawn.stall:
+            self.stand_still()
+
+    def stand_still(self) -> None:
+        """Something stands still: everything comes to rest but the flows that need it."""
+        self.go(CONVERGED)
+        since = self.agenda.now
+        for program in self.programs:
+            program.hurry(True)
+        stall = STALLS[self.drawn.stall](self, Paths(self), self.chance)
+        if stall is None:
+            return
+        self.weather.counts[self.drawn.stall] += 1
+        for program in self.programs:
+            program.begin()
+        self.go(self.drawn.calm_ns)
+        for program in self.programs:
+            program.rest()
+        begun = self.agenda.now
+        held_back = self.judge.held_back(since, stall.needs)
+        careless = {p.name for p in self.programs if p.habits.policy == "drop"} | {stall.reader}
+        while waiting := self.judge.waiting(since, held_back, careless):
+            if self.agenda.now - max(begun, self.judge.moved_at) > PATIENCE:
+                for what in waiting:
+                    self.judge.violated(self.agenda.now, f"waits for {stall.name}: {what}")
+                break
+            self.go(2 * STEP)
+        self.judge.counts["held back"] += len(held_back)
+        stall.end()
+        self.drain()
 
     def settle(self) -> None:
         """From here on the network must count as stable."""
@@ -446,13 +525,31 @@ class ClusterTrial:
 
     # Bounds
 
+    def _waited(self, router: RouterMachine, session: Session) -> int:
+        """How long publishers have waited for a session that takes nothing, by its router."""
+        oldest = session.mailbox.after(0, 1)
+        if not session.gate.full or not oldest:
+            self._waits.pop(session.key, None)
+            return 0
+        number, now = oldest[0].number, router.timers.now
+        before, since = self._waits.get(session.key, (0, 0))
+        if number != before:
+            self._waits[session.key] = number, now
+            return 0
+        return now - since
+
     def _measure(self, address: str, router: RouterMachine) -> None:
         limits, core = self.drawn.limits, router.core
         lanes = TREES * len(self.settings)
         event = self.judge.largest + HEAD
         # Every lane and every publisher may add one event before it is told to wait.
         late = (lanes + len(core.sessions) + 1) * event
-        found: dict[str, tuple[int, int]] = {"queries": (len(core.probes), limits.queries)}
+        longest = self.cluster.longest_read
+        found: dict[str, tuple[int, int]] = {
+            "queries": (len(core.probes), limits.queries),
+            "steps of work": (router.most_steps, STEPS),
+            "characters read on the loop": (longest, limits.short_predicate),
+        }
         for session in core.sessions.values():
             over = late
             if session.policy == "drop":  # what is sent and not taken is not dropped
@@ -460,6 +557,8 @@ class ClusterTrial:
             name = f"session {session.number}"
             found[f"{name} deliveries"] = session.mailbox.size, limits.queued_bytes + over
             found[f"{name} notices"] = session.notice_bytes, limits.notice_bytes
+            waited = self._waited(router, session)
+            found[f"{name} holds others back, ns,"] = waited, limits.block + 4 * STEP
         for link in core.links.values():
             kept: int = link.status()["kept_bytes"]
             found[f"link to {link.neighbour} kept"] = kept, limits.kept_bytes

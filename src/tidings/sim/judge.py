@@ -6,21 +6,24 @@ program was told that they are established, whose predicates (old and new, while
 all match, and whose holder may receive it. These excuses it accepts, and no others:
 
 - The program has unsubscribed, or was told that the subscription is over; or it has replaced the
-  predicate by one that the event does not match.
+  predicate by one that the event does not match; or its router has read other rights for its token.
 - The publisher was told that the event is refused, or that it failed before it was sent.
 - The program was told of an interruption, and there was a cause for it: its router died or its
-  clock leapt, it was away for longer than a session waits, or it read nothing.
+  clock leapt, it was away for longer than a session waits, it read nothing, or it has gone on at
+  another of its addresses, because the router of its session did not answer.
 - Its policy is `drop`, and it was told of at least as many dropped deliveries.
 - Links or routers failed while the event was under way, and the subscriber is at another router.
 
-Whatever is delivered twice, to the wrong one, out of a publisher's order or changed is wrong at all
-times, and so is `delivered` before the program has taken the event.
+Whatever is delivered twice, to the wrong one, out of the order in which a program has published at
+one router, or changed is wrong at all times, and so is `delivered` before the program has taken the
+event. While something stands still, events may wait only if their source has had events for it
+(`held_back`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +45,10 @@ class Account:
     wants: list[tuple[Predicate, int | None]]  # predicates, and when each was given up
     established: bool = False
     over: bool = False
-    newest: dict[str, int] = field(default_factory=dict)  # by publisher: the last event taken
+    received: list[tuple[Predicate | None, int]] = field(default_factory=list)  # rights, until when
+    narrower: list[Predicate | None] = field(default_factory=list)  # former rights, until all rests
+    # By publisher and the router where it published: the last event taken.
+    newest: dict[tuple[str, str], int] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
 
     def owed(self, event: Event) -> bool:
@@ -50,19 +56,20 @@ class Account:
         if self.over or not self.established:
             return False
         present = [want for want, until in self.wants if until is None]
-        return all(want.holds(event) for want in present) and self.may_receive(event)
-
-    def may_receive(self, event: Event) -> bool:
-        """Whether its holder may receive an event."""
-        return self.receives is None or self.receives.holds(event)
+        rights = [self.receives, *self.narrower]
+        return all(one is None or one.holds(event) for one in (*present, *rights))
 
     def may_get(self, event: Event, published_at: int) -> bool:
-        """Whether some predicate that it has had since an event was published matches it."""
-        return self.may_receive(event) and any(
-            want.holds(event)
-            for want, until in self.wants
-            if until is None or until >= published_at
-        )
+        """Whether a predicate and rights that it has had since an event was published match it."""
+        rights = [self.receives]
+        rights += [one for one, until in self.received if until >= published_at]
+        wants = [want for want, until in self.wants if until is None or until >= published_at]
+        may = any(one is None or one.holds(event) for one in rights)
+        return may and any(want.holds(event) for want in wants)
+
+    def may_attract(self, event: Event) -> bool:
+        """Whether it has ever wanted an event: routers may still send it there."""
+        return any(want.holds(event) for want, _ in self.wants)
 
 
 @dataclass
@@ -76,7 +83,7 @@ class Entry:
     level: str
     at: int
     stable: bool
-    may: bool  # whether its publisher may publish it
+    may: bool | None  # whether its publisher may publish it; None while that changes
     owed: set[int]  # subscriptions that must get it and have not
     outcome: str = ""  # nothing yet, `ok`, `refused`, `unknown` or `failed`
     early: set[int] = field(default_factory=set)  # not taken when it was said to be delivered
@@ -160,6 +167,38 @@ class Judge:
                     self.counts[why] += 1
             self._close(entry)
 
+    # Places and rights
+
+    def move(self, user: str, router: str) -> None:
+        """A program goes on at another router."""
+        for account in self.accounts.values():
+            if account.user == user:
+                account.router = router
+
+    def send_later(self, user: str, router: str) -> None:
+        """What a program has not sent yet, it sends to this router."""
+        for entry in self.open.values():
+            if entry.user == user and not entry.outcome:
+                entry.router = router
+
+    def restrict(self, user: str, receives: Predicate | None, now: int) -> None:
+        """A program may receive something else from now on: only what both allow is still owed."""
+        ids = [id for id, account in self.accounts.items() if account.user == user]
+        for id in ids:
+            account = self.accounts[id]
+            account.received.append((account.receives, now))
+            account.narrower.append(account.receives)
+            account.receives = receives
+        if receives is not None:
+            forbidden = [one for one in self.open.values() if not receives.holds(one.event)]
+            self._withdraw(ids, "withdrawn", forbidden)
+
+    def reconsider(self, user: str, may: Callable[[Event], bool | None]) -> None:
+        """What a program may publish changes, also for what is under way to its router."""
+        for entry in self.open.values():
+            if entry.user == user and not entry.outcome and may(entry.event) is not entry.may:
+                entry.may = None
+
     # Causes
 
     def cause(self, user: str) -> None:
@@ -177,11 +216,18 @@ class Judge:
     # Events
 
     def publish(
-        self, number: int, event: Event, user: str, router: str, level: str, may: bool, now: int
+        self,
+        number: int,
+        event: Event,
+        user: str,
+        router: str,
+        level: str,
+        may: bool | None,
+        now: int,
     ) -> None:
         """A program publishes."""
         owed: set[int] = set()
-        if may:
+        if may is not False:
             owed = {id for id, account in self.accounts.items() if account.owed(event)}
         entry = Entry(number, event, user, router, level, now, self.stable, may, owed)
         self.entries[number] = self.open[number] = entry
@@ -198,7 +244,7 @@ class Judge:
         entry.outcome = outcome
         self.counts[f"outcome {outcome}"] += 1
         if outcome == "refused":
-            if entry.may:
+            if entry.may is True:
                 self.violated(now, f"event {number} of {entry.user} is refused: {entry.event}")
             entry.owed.clear()
         elif outcome in ("unknown", "failed"):
@@ -207,7 +253,7 @@ class Judge:
                 if not excused:
                     self.violated(now, f"event {number} of {entry.user} is {outcome}")
             self._excuse(entry, "lost", entry.owed)
-        elif not entry.may:
+        elif entry.may is False:
             self.violated(now, f"event {number} of {entry.user} is not refused: {entry.event}")
         elif entry.level == DELIVERED:
             # Their sessions may have ended, and the programs hear of it later.
@@ -232,11 +278,12 @@ class Judge:
         if entry.outcome == "refused" or not account.may_get(entry.event, entry.at):
             self.counts["unexpected"] += 1
             self.violated(now, f"unexpected: {entry.event} for {self.name(id)}")
-        newest = account.newest.get(entry.user, 0)
+        publisher = entry.user, entry.router
+        newest = account.newest.get(publisher, 0)
         if number < newest:
             what = f"event {number} of {entry.user} after {newest} for {self.name(id)}"
             self.violated(now, f"out of order: {what}")
-        account.newest[entry.user] = max(newest, number)
+        account.newest[publisher] = max(newest, number)
         account.taken.add(number)
         if id in entry.early:
             what = f"event {number} was said to be delivered, and {self.name(id)}"
@@ -271,6 +318,39 @@ class Judge:
             for entry in self.open.values()
         )
 
+    def held_back(self, since: int, needs: Callable[[str, Account], bool]) -> set[str]:
+        """The routers whose events may wait for what stands still since a time.
+
+        `needs` says whether events on their way from a router to a subscription need it. If one
+        event of a source does, all later ones may wait behind it.
+        """
+        return {
+            entry.router
+            for entry in self.entries.values()
+            if entry.at >= since
+            and any(
+                needs(entry.router, account) and account.may_attract(entry.event)
+                for account in self.accounts.values()
+            )
+        }
+
+    def waiting(self, since: int, held_back: set[str], careless: set[str]) -> list[str]:
+        """What waits although nothing holds it back: events without an outcome, or not taken.
+
+        Some users are careless: they read nothing, or let their router drop what they do not read.
+        """
+        lax = [account for account in self.accounts.values() if account.user in careless]
+        found = []
+        for entry in self.open.values():
+            if entry.at < since or entry.router in held_back:
+                continue
+            told: Any = entry.outcome
+            if entry.level == DELIVERED:
+                told = told or any(account.may_attract(entry.event) for account in lax)
+            if not told or {self.accounts[id].user for id in entry.owed} - careless:
+                found.append(f"event {entry.number} of {entry.user} at {entry.router}")
+        return found
+
     def unstable(self) -> None:
         """Links or routers begin to fail; what is under way between routers may be lost."""
         self.stable = False
@@ -298,6 +378,8 @@ class Judge:
                     self.counts["lost"] += 1
             entry.owed.clear()
             self._close(entry)
+        for account in self.accounts.values():
+            account.narrower.clear()
         for user, pairs in missing.items():
             if len({entry.number for entry, _ in pairs}) <= dropped.get(user, 0):
                 self.counts["dropped"] += len(pairs)

@@ -434,6 +434,7 @@ def _draw_hostile(chance: Random) -> Predicate:
     count = chance.randint(3, 6)
     shape = chance.randrange(4)
     if shape == 0:  # two to the power of `count` filters
+        count *= chance.choice((1, 3))
         return Together(
             "and",
             tuple(

@@ -18,7 +18,16 @@ from tidings.live.inbox import Inbox, Tiding
 from tidings.routing.protocol import MILLISECOND
 from tidings.sim.cluster import ClientMachine
 from tidings.sim.judge import Judge
-from tidings.sim.predicates import Event, Predicate, draw_event, draw_predicate, permits
+from tidings.sim.predicates import (
+    Event,
+    Negation,
+    Predicate,
+    Together,
+    draw_condition,
+    draw_event,
+    draw_predicate,
+    permits,
+)
 
 
 class Habits(NamedTuple):
@@ -36,6 +45,7 @@ class Habits(NamedTuple):
     replies: bool  # whether it replies to every event that asks for it
     asks_ns: int  # between queries about the network, 0: none
     mistakes: bool  # whether it now and then asks for what cannot be done
+    advertises: bool  # whether it now and then declares what it publishes
     sizes: tuple[str, ...]  # of its predicates
     padding: int  # bytes that are added to an event, at most
 
@@ -67,24 +77,27 @@ class Program:
     def __init__(
         self,
         machine: ClientMachine,
-        router: str,
         judge: Judge,
         habits: Habits,
-        rights: Rights,
+        rights_at: Callable[[str], Rights],
         numbers: Callable[[], int],
         aims: list[Predicate],
     ) -> None:
         self.machine = machine
         self.core = machine.core
         self.name = machine.name
-        self.router = router
+        self.places = [address.host for address in machine.core.options.addresses]
+        self.router = self.places[0]  # where it is connected, as far as it knows
         self.judge = judge
         self.habits = habits
-        self.rights = rights
+        self.rights_at = rights_at  # what its token allows at a router
+        self.rights = rights_at(self.router)
+        self.advertised: Predicate | None = None
         self.chance = Random(f"program {machine.cluster.seed} {machine.name}")
         self.held: dict[int, Holding] = {}
         self.active = False  # whether it begins anything new
         self.hurried = False  # whether it reads everything at once, whatever its habits
+        self.still = False  # whether it reads nothing at all
         self.requests = 0  # that have no answer
         self.failed = ""
         self.may_be_refused = False  # whether its router has no room for all its subscriptions
@@ -96,6 +109,8 @@ class Program:
         self._published: dict[int, int] = {}  # by the client's number: the judge's
         self._waits = False  # for room
         self._read_due = False
+        self._advertising: Predicate | None = None  # what it has asked to declare
+        self._moving = False  # whether it has found itself at another router just now
         self.core.on_change = self._changed
         self.core.on_reply = self._replied
 
@@ -123,6 +138,7 @@ class Program:
                 (self.habits.publish_ns, self._publish_some),
                 (self.habits.churn_ns, self._churn),
                 (self.habits.asks_ns, self._ask),
+                (ADVERTISE_NS if self.habits.advertises else 0, self._advertise),
             ):
                 if interval:
                     self._repeat(interval, action)
@@ -168,7 +184,7 @@ class Program:
         if padding:
             event["pad"] = "x" * padding
         level = chance.choice(self.habits.levels)
-        may = self.rights.publish is None or permits(self.rights.publish, event)
+        may = self._may_publish(event)
         if self.habits.mistakes and chance.random() < 0.1:
             self._try_mistake()
         self.judge.publish(number, event, self.name, self.router, level, may, self.now)
@@ -178,7 +194,40 @@ class Program:
         except NetworkError as error:
             self._settled(number, error)
 
+    def _may_publish(self, event: Event) -> bool | None:
+        """Whether its router takes an event; None if that depends on which request comes first."""
+        if self.rights.publish is not None and not permits(self.rights.publish, event):
+            return False
+        declared = [self.advertised]
+        if self._advertising is not None:
+            declared.append(self._advertising)
+        found = {one is None or one.holds(event) for one in declared}
+        return found.pop() if len(found) == 1 else None
+
+    def _advertise(self) -> None:
+        """Declare what it publishes."""
+        if self._advertising is not None or self.failed:
+            return
+        declared: Predicate = Negation(draw_condition(self.chance))  # most events match it
+        if self.chance.random() < 0.3:
+            one = draw_predicate(self.chance, self.chance.choice(self.habits.sizes))
+            declared = Together("or", (declared, one))
+        self._advertising = declared
+        self.judge.reconsider(self.name, self._may_publish)
+        self.requests += 1
+
+        def answered(error: Exception | None, done: Any) -> None:
+            self.requests -= 1
+            if error is None:
+                self.advertised = self._advertising
+            elif isinstance(error, RefusedError):
+                self.judge.violated(self.now, f"{self.name} may not advertise: {error}")
+            self._advertising = None
+
+        self.core.advertise(str(declared), answered)
+
     def _settled(self, number: int, error: Exception | None) -> None:
+        self._look_around()
         self.judge.settle(number, outcome_of(error), self.now)
 
     def _try_mistake(self) -> None:
@@ -283,6 +332,7 @@ class Program:
         self.core.unsubscribe(held.inbox, answered)
 
     def _inbox_changed(self, held: Holding) -> None:
+        self._look_around()
         inbox = held.inbox
         if inbox is None:
             return
@@ -308,6 +358,8 @@ class Program:
 
     def _read(self) -> None:
         self._read_due = False
+        if self.still:
+            return
         if self.hurried or self.habits.reading == "fast":
             self._read_all()
             return
@@ -367,7 +419,35 @@ class Program:
 
     # The connection
 
+    def _look_around(self) -> None:
+        """Notice that the client is at another router than before."""
+        if self.core.node in ("", self.router):
+            return
+        if self.router not in self.machine.tried:
+            what = f"{self.name} goes from {self.router} to {self.core.node} without need"
+            self.judge.violated(self.now, what)
+        if not self._moving:
+            self._moving = True
+            self.judge.cause(self.name)
+        self.router = self.core.node
+        self.judge.move(self.name, self.router)
+        self.change_rights()
+
+    def change_rights(self) -> None:
+        """Its token allows something else, here or now."""
+        former, self.rights = self.rights, self.rights_at(self.router)
+        if former.receive is not self.rights.receive:
+            self.judge.restrict(self.name, self.rights.receive, self.now)
+        self.judge.reconsider(self.name, self._may_publish)
+
     def _changed(self, change: Change) -> None:
+        self._look_around()
+        if change.kind == "disconnected":
+            self.machine.tried.clear()
+        if self._moving:  # what follows from that, it knows by now
+            self._moving = False
+            self.judge.end_cause(self.name)
+            self.judge.send_later(self.name, self.router)
         if change.kind == "failed":
             self.failed = change.detail
             if not self.judge.may_fail(self.name):
@@ -407,4 +487,5 @@ def outcome_of(error: Exception | None) -> str:
     raise error
 
 
+ADVERTISE_NS = 400 * MILLISECOND  # between the times that a program declares what it publishes
 READ_NS = (20 * MILLISECOND, 100 * MILLISECOND, 300 * MILLISECOND)

@@ -14,9 +14,11 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from tidings.live.settings import Dial
+from tidings.live.settings import Dial, Settings
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster import PORT
+from tidings.sim.predicates import draw_condition
+from tidings.sim.programs import Rights
 from tidings.wire.frames import frame
 from tidings.wire.messages import VERSION, Join, Open, encode
 
@@ -273,7 +275,8 @@ def add_router(weather: Weather) -> Undo | None:
     other = weather.some_router()
     if other is not None and other != near and weather.chance.random() < 0.5:
         dials.append(Dial(other, PORT, 1))
-    base = next(iter(trial.settings.values()))
+    first, base = next(iter(trial.settings.items()))
+    trial.rights[name] = list(trial.rights[first])
     trial.settings[name] = replace(base, node=name, links=tuple(dials))
     trial.start_router(name)
     return nothing
@@ -304,8 +307,8 @@ def narrow_router(weather: Weather) -> Undo | None:
     undo = kill_router(weather)
     for address in before.keys() - weather.trial.cluster.routers.keys():
         weather.trial.narrow.add(address)
-        for program in weather.at(address):
-            program.may_be_refused = True
+        for program in weather.trial.programs:
+            program.may_be_refused |= address in program.places
     return undo
 
 
@@ -428,12 +431,56 @@ def remove_link(weather: Weather) -> Undo | None:
 
 
 def _set_links(weather: Weather, address: str, links: tuple[Dial, ...]) -> None:
-    trial = weather.trial
-    settings = trial.settings[address] = replace(trial.settings[address], links=links)
-    machine = trial.cluster.routers.get(address)
+    _read_again(weather, address, replace(weather.trial.settings[address], links=links))
+
+
+def _read_again(weather: Weather, address: str, settings: Settings) -> None:
+    """A router has other settings, and reads them."""
+    weather.trial.settings[address] = settings
+    machine = weather.trial.cluster.routers.get(address)
     if machine is not None:
         machine.settings = settings
         machine.do(lambda: machine.core.reconfigure(settings))
+
+
+def change_rights(weather: Weather) -> Undo | None:
+    """A router reads its settings again: a token allows something else, or nothing has changed."""
+    address, chance = weather.some_router(), weather.chance
+    if address is None:
+        return None
+    trial = weather.trial
+    rights = trial.rights[address]
+    if rights:
+        number = chance.randrange(len(rights))
+        publish, receive = (
+            draw_condition(chance) if chance.random() < 0.5 else None for _ in range(2)
+        )
+        rights[number] = Rights(rights[number].token, publish, receive)
+    principals = trial.principals(rights)
+    _read_again(weather, address, replace(trial.settings[address], principals=principals))
+    for program in weather.at(address):
+        program.change_rights()
+    return nothing
+
+
+def revoke_token(weather: Weather) -> Undo | None:
+    """A router reads its settings again, and one token is gone; it is back later."""
+    address, trial = weather.some_router(), weather.trial
+    if address is None or not trial.rights[address]:
+        return None
+    gone = weather.chance.choice(trial.rights[address])
+    for program in trial.programs:
+        if address in program.places and program.core.options.token == gone.token:
+            weather.cause(program.name)
+    kept = [one for one in trial.rights[address] if one.token != gone.token]
+    principals = trial.principals(kept)
+    _read_again(weather, address, replace(trial.settings[address], principals=principals))
+
+    def undo() -> None:
+        principals = trial.principals(trial.rights[address])
+        _read_again(weather, address, replace(trial.settings[address], principals=principals))
+
+    return undo
 
 
 BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
@@ -450,6 +497,7 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "crowd": crowd,
     "add link": add_link,
     "add router": add_router,
+    "change rights": change_rights,
 }
 HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "kill router": kill_router,
@@ -463,4 +511,5 @@ HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "clock ahead": clock_ahead,
     "twin": twin,
     "remove link": remove_link,
+    "revoke token": revoke_token,
 }

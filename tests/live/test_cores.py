@@ -1,0 +1,152 @@
+"""Whole routers and clients on simulated streams, driven by hand: what they owe after a break."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from tidings.language.predicate import parse
+from tidings.live.access import Principal
+from tidings.live.client_core import Address, ClientCore, Options
+from tidings.live.inbox import Inbox
+from tidings.live.limits import LIMITS
+from tidings.live.settings import Dial, Settings
+from tidings.routing.protocol import MILLISECOND, SECOND
+from tidings.sim.cluster import PORT, Cluster
+from tidings.sim.streams import Agenda
+
+LIMITED = replace(LIMITS, queued=2, short_predicate=0)
+TOKEN = "a token of sixteen"
+
+
+class World:
+    """Routers, and clients that are connected to them."""
+
+    def __init__(self, **links: tuple[str, ...]) -> None:
+        self.cluster = Cluster("by hand", Agenda())
+        for name, others in links.items():
+            self.start(Settings(name, links=tuple(Dial(one, PORT) for one in others)))
+        self.go(3 * SECOND)
+
+    def start(self, settings: Settings) -> None:
+        self.cluster.start_router(settings.node, settings, LIMITED)
+
+    def go(self, lasts: int = SECOND) -> None:
+        agenda = self.cluster.agenda
+        agenda.run(agenda.now + lasts)
+
+    def client(self, name: str, *places: str, **options: Any) -> ClientCore:
+        addresses = tuple(Address(place, PORT) for place in places)
+        machine = self.cluster.start_client(name, Options(addresses, **options), LIMITED)
+        machine.do(machine.core.start)
+        self.go()
+        return machine.core
+
+    def do(self, name: str, function: Callable[[], Any]) -> Any:
+        """What a function returns that the machine of a client runs."""
+        found = []
+        self.cluster.clients[name].do(lambda: found.append(function()))
+        return found[0]
+
+    def subscribe(self, name: str, predicate: str) -> Inbox:
+        core = self.cluster.clients[name].core
+        inbox = self.do(name, lambda: core.subscribe(predicate, lambda error, done: None))
+        assert isinstance(inbox, Inbox)
+        self.go()
+        assert inbox.established
+        return inbox
+
+    def publish(self, name: str, event: dict[str, Any]) -> list[Exception | None]:
+        """The outcome, as soon as it is known."""
+        core, outcome = self.cluster.clients[name].core, list[Exception | None]()
+        self.do(name, lambda: core.publish(event, "received", outcome.append))
+        return outcome
+
+
+def taken(inbox: Inbox) -> list[dict[str, Any]]:
+    found = []
+    while (event := inbox.take()) is not None:
+        found.append(dict(event))
+    return found
+
+
+def test_a_client_learns_of_drops_that_were_told_on_a_connection_that_broke() -> None:
+    world = World(a=())
+    world.client("ada", "a")
+    ben = world.client("ben", "a", policy="drop", window=1)
+    world.subscribe("ben", "kind = 1")
+    release = world.cluster.hold("ben", "a")
+    for _ in range(10):
+        world.publish("ada", {"kind": 1})
+    world.go()
+    world.cluster.cut("ben", "a", lose=True)
+    release()
+    world.go()
+    (dropped,) = (s.dropped for s in world.cluster.routers["a"].core.sessions.values() if s.dropped)
+    assert ben.dropped == dropped == 8
+    router = world.cluster.routers["a"]
+    world.cluster.kill(router)
+    world.start(router.settings)
+    world.go(3 * SECOND)
+    for _ in range(10):
+        world.publish("ada", {"kind": 1})
+    world.go()
+    assert ben.interruptions == 1
+    assert ben.dropped == 2 * dropped  # of both sessions
+
+
+def test_a_new_session_learns_what_its_client_publishes_before_it_gets_publications() -> None:
+    world = World(a=())
+    ada = world.client("ada", "a")
+    world.do("ada", lambda: ada.advertise("kind = 1", lambda error, done: None))
+    world.go()
+    router = world.cluster.routers["a"]
+    world.cluster.kill(router)
+    world.go(100 * MILLISECOND)
+    good, bad = world.publish("ada", {"kind": 1}), world.publish("ada", {"kind": 2})
+    world.start(router.settings)
+    world.go(3 * SECOND)
+    assert ada.interruptions == 1
+    assert good == [None]
+    assert [str(one) for one in bad] == ["the event does not match the advertised predicate"]
+
+
+def test_an_event_that_one_router_has_delivered_does_not_come_again_from_the_next() -> None:
+    world = World(a=("c",), b=("c",), c=())
+    world.client("ada", "c")
+    ben, cat = world.client("ben", "a", "b"), world.client("cat", "b")
+    ours, other = world.subscribe("ben", "kind = 1"), world.subscribe("cat", "kind = 1")
+    release = world.cluster.hold("c", "b")
+    world.publish("ada", {"kind": 1, "n": 1})
+    world.go()
+    assert taken(ours) == [{"kind": 1, "n": 1}]
+    world.cluster.kill(world.cluster.routers["a"])
+    world.go(2 * SECOND)
+    assert ben.node == cat.node == "b"
+    release()
+    world.go(4 * SECOND)
+    world.publish("ada", {"kind": 1, "n": 2})
+    world.go()
+    assert [event["n"] for event in taken(other)] == [1, 2]
+    assert [event["n"] for event in taken(ours)] == [2]
+
+
+def test_a_predicate_that_is_read_while_rights_change_gets_the_new_ones() -> None:
+    world = World()
+    holder = Principal("holder", sha256(TOKEN.encode()).digest())
+    narrower = replace(holder, receive=parse("public = true"))
+    world.start(Settings("a", principals=(holder,)))
+    ben = world.client("ben", "a", token=TOKEN)
+    core = world.cluster.routers["a"].core
+    inbox = world.do("ben", lambda: ben.subscribe("kind = 1", lambda error, done: None))
+    (session,) = core.sessions.values()
+    while not session._busy:
+        world.go(MILLISECOND // 2)
+    settings = Settings("a", principals=(narrower,))
+    world.cluster.routers["a"].do(lambda: core.reconfigure(settings))
+    world.go()
+    assert inbox.established
+    for public in (True, False):
+        world.publish("ben", {"kind": 1, "public": public})
+    world.go()
+    assert [event["public"] for event in taken(inbox)] == [True]
