@@ -1,5 +1,6 @@
 """What holds for every protocol. Scenarios of each are in `cases/`, properties in its folder."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -48,6 +49,9 @@ class Recorder:
 
     def snapshot(self) -> dict[str, Any]:
         return self.made.snapshot()  # type: ignore[no-any-return]
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        return self.made.look_ahead(events)  # type: ignore[no-any-return]
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         return self.made.explain_links(source, event)  # type: ignore[no-any-return]

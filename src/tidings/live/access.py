@@ -9,12 +9,12 @@ everyone is the same principal, who may do everything; the router then listens o
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from ipaddress import ip_address
-from itertools import product
+from itertools import chain, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,13 @@ def check_event(event: dict[str, Any], reserved: bool = False) -> str | None:
         except EventError as error:
             return str(error)
     return None
+
+
+def are_plain(events: Sequence[dict[str, Any]]) -> bool:
+    """Whether one look at many events shows that `check_event` refuses none of them."""
+    values = chain.from_iterable(map(dict.values, events))
+    names = "\n".join(chain.from_iterable(events))
+    return PLAIN.issuperset(map(type, values)) and RESERVED not in names
 
 
 def read_principals(rows: Any, where: str) -> list[Principal]:

@@ -6,6 +6,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
@@ -23,7 +24,8 @@ Result = TypeVar("Result")
 
 USES_TLS: Final = {"tidings": False, "tidings+tls": True}
 PORT: Final = 7_471
-TURN: Final = 512  # publications between two turns of the event loop
+SOME: Final = 64  # publications between two looks whether there is room for more
+TURN: Final = 8 * SOME  # publications between two turns of the event loop
 
 
 class Outcome:
@@ -36,9 +38,9 @@ class Outcome:
         self.error: Exception | None = None
         self._future: asyncio.Future[None] | None = None
 
-    def settled(self, error: Exception | None) -> None:
-        """One publication has been acknowledged, or has failed."""
-        self.waiting -= 1
+    def settled(self, count: int, error: Exception | None) -> None:
+        """So many publications have been acknowledged, or have failed."""
+        self.waiting -= count
         if error is not None and self.error is None:
             self.error = error
         if not self.waiting and self._future is not None and not self._future.done():
@@ -190,13 +192,15 @@ class Client:
         if timeout_s is not None:
             return await self.within(timeout_s, self.publish_all(events, level))
         core, outcome = self._core, Outcome()
-        count = 0
-        for event in events:
+        count, coming = 0, iter(events)
+        while True:
             if not core.has_room:
                 await self._room()
-            outcome.waiting += 1
-            core.publish(event, level, outcome.settled)
-            count += 1
+            some = core.publish_some(islice(coming, SOME), level, outcome.settled)
+            outcome.waiting += some
+            count += some
+            if some < SOME:
+                break
             if count % TURN == 0:
                 await asyncio.sleep(0)
         await outcome.all()

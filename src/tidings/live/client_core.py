@@ -14,7 +14,7 @@ gives. The asyncio client (`client`) and the simulator run the same code.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -38,7 +38,7 @@ from tidings.wire.events import PLAIN, as_sent
 
 # Codes of `Failed` after which the client does not reconnect.
 FATAL: Final = ("denied", "version", "out-of-turn", "malformed", "slow", "replaced")
-Settled = Callable[[Exception | None], None]
+Settled = Callable[[int, Exception | None], None]  # how many publications, and what went wrong
 Answered = Callable[[Exception | None, Any], None]
 
 _decode_event = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -82,12 +82,39 @@ class ClientHost(Protocol):
         """Try to connect; then call `connected` or `unconnected`."""
 
 
-class Unreceived(NamedTuple):
-    """A publication that the router has not acknowledged."""
+class Run:
+    """Publications of one level with numbers that follow each other, encoded."""
 
-    number: int
-    level: int
-    data: bytes
+    __slots__ = ("data", "first", "level", "size")
+
+    def __init__(self, first: int, level: int, data: list[bytes], size: int) -> None:
+        self.first = first  # the number of the first
+        self.level = level
+        self.data = data
+        self.size = size  # bytes of all
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the publications."""
+        return range(self.first, self.first + len(self.data))
+
+    def extend(self, data: list[bytes], size: int) -> None:
+        """Add the publications that follow."""
+        self.data += data
+        self.size += size
+
+    def cut(self, count: int) -> Run | None:
+        """Keep the first publications; return a run of the others, if there are any."""
+        rest = self.data[count:]
+        if not rest:
+            return None
+        del self.data[count:]
+        cut = Run(self.first + count, self.level, rest, sum(map(len, rest)))
+        self.size -= cut.size
+        return cut
 
 
 class Asked(NamedTuple):
@@ -139,10 +166,10 @@ class ClientCore:
         self._noticed_said = 0
         self._published = 0
         self._base = 0  # publications before this session
-        self._kept: deque[Unreceived] = deque()  # until the router has received them
-        self._kept_bytes = 0
-        self._unsent = 0
-        self._flight_bytes = 0  # of those kept and sent
+        self._unsent: deque[Run] = deque()  # publications that wait to be sent
+        self._flight: deque[Run] = deque()  # sent, until the router has received them
+        self._kept = self._kept_bytes = 0  # of both
+        self._in_flight = self._flight_bytes = 0
         self._credit = 0, 0  # publications and bytes in flight, at most
         self._outcomes: dict[int, Settled] = {}
         self._room: deque[Callable[[], None]] = deque()  # who waits for room
@@ -228,10 +255,7 @@ class ClientCore:
         self._opened_at = self.timers.now
         if message.resumed:
             # Those that the router has are settled by `Published`, after the notices before it.
-            newest = self._base + message.published
-            known = [sent for sent in self._kept if sent.number <= newest]
-            self._unsent = len(self._kept) - len(known)
-            self._flight_bytes = sum(len(sent.data) for sent in known)
+            self._send_again(self._base + message.published)
             self._take_said = 0
             for asked in self._asked.values():
                 stream.send(asked.message)
@@ -259,21 +283,35 @@ class ClientCore:
     def _begin_anew(self, stream: Stream) -> None:
         """The router lost the session: subscribe again, report as unknown what was in flight."""
         unknown = UnknownOutcomeError("the router lost the session before it acknowledged this")
-        for _ in range(len(self._kept) - self._unsent):
-            self._kept_bytes -= len(self._kept.popleft().data)
+        self._kept -= self._in_flight
+        self._kept_bytes -= self._flight_bytes
+        self._flight.clear()
+        self._in_flight = self._flight_bytes = 0
         # A new session counts from 1: that is the first publication which was not sent.
-        self._base = self._kept[0].number - 1 if self._kept else self._published
+        self._base = self._unsent[0].first - 1 if self._unsent else self._published
         in_flight = {n: settled for n, settled in self._outcomes.items() if n <= self._base}
         for number in in_flight:
             del self._outcomes[number]
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
         self._unacknowledged.clear()
-        self._flight_bytes = 0
         self._subscribe_again(unknown)
         for settled in in_flight.values():
-            settled(unknown)
+            settled(1, unknown)
         self._make_room()
+
+    def _send_again(self, newest: int) -> None:
+        """The router has received publications up to a number: send the later ones again."""
+        flight = self._flight
+        while flight and flight[-1].numbers[-1] > newest:
+            run = flight.pop()
+            again = run.cut(max(0, newest + 1 - run.first))
+            assert again is not None
+            self._in_flight -= len(again)
+            self._flight_bytes -= again.size
+            self._unsent.appendleft(again)
+            if run.data:
+                flight.append(run)
 
     def _subscribe_again(self, unknown: NetworkError) -> None:
         asked = [*self._asked.values(), *self._unasked]
@@ -341,7 +379,7 @@ class ClientCore:
             self._timer.cancel()
         outcomes, self._outcomes = self._outcomes, {}
         for settled in outcomes.values():
-            settled(error)
+            settled(1, error)
         asked = [*self._asked.values(), *self._unasked]
         self._asked.clear()
         self._unasked.clear()
@@ -366,12 +404,12 @@ class ClientCore:
     def has_room(self) -> bool:
         """Whether the program may publish now, or should wait with `when_room`."""
         limits = self.limits
-        return len(self._kept) < limits.window and self._kept_bytes < limits.window_bytes
+        return self._kept < limits.window and self._kept_bytes < limits.window_bytes
 
     @property
     def unreceived(self) -> int:
         """How many publications the router has not acknowledged as received."""
-        return len(self._kept)
+        return self._kept
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call a function when there is room again, or when the client cannot go on."""
@@ -383,18 +421,43 @@ class ClientCore:
         Returns the publication's number, which replies carry. An event that cannot be sent raises
         here.
         """
+        self.publish_some((event,), level, settled)
+        return self._published
+
+    def publish_some(
+        self, events: Iterable[Mapping[str, Any]], level: str, settled: Settled
+    ) -> int:
+        """Publish events, and return how many; call `settled` with how many of them have got as far
+        as `level`, or why they have not.
+
+        An event that cannot be sent raises here, and those before it are published.
+        """
         if self.failure is not None:
             raise self.failure
         wanted = _level(level)
-        _, data = self._encoded(event, "the event")
-        number = self._published = self._published + 1
-        self._kept.append(Unreceived(number, wanted, data))
-        self._kept_bytes += len(data)
-        self._unsent += 1
-        self._outcomes[number] = settled
+        data: list[bytes] = []
+        try:
+            for event in events:
+                data.append(self._encoded(event, "the event")[1])  # noqa: PERF401  # until it raises
+        finally:
+            if data:
+                self._keep(wanted, data, settled)
+        return len(data)
+
+    def _keep(self, level: int, data: list[bytes], settled: Settled) -> None:
+        """Keep publications until the router has received them."""
+        first, count, size = self._published + 1, len(data), sum(map(len, data))
+        self._published += count
+        self._kept += count
+        self._kept_bytes += size
+        self._outcomes.update(dict.fromkeys(range(first, first + count), settled))
+        unsent = self._unsent
+        if unsent and unsent[-1].level == level and len(unsent[-1]) < self.limits.publish_batch:
+            unsent[-1].extend(data, size)
+        else:
+            unsent.append(Run(first, level, data, size))
         if self._stream is not None:
             self._stream.schedule()
-        return number
 
     def _gather(self) -> None:
         """Send everything that waits; the stream calls this just before it writes."""
@@ -405,36 +468,49 @@ class ClientCore:
             self._take_said = self._take_due
             self._noticed_said = self._noticed
             stream.send(m.Take(self._take_due, self._noticed))
-        while self._unsent and not stream.choked and self._has_credit():
-            first, level, _ = self._kept[-self._unsent]
-            events: list[Any] = []
-            size = 0
-            while self._unsent and len(events) < limits.publish_batch and self._has_credit():
-                _, own, data = self._kept[-self._unsent]
-                if own != level or (events and size + len(data) > limits.publish_batch_bytes):
-                    break
-                size += len(data)
-                events.append(msgspec.Raw(data))
-                self._unsent -= 1
-                self._flight_bytes += len(data)
-            stream.send(m.Publish(first - self._base, level, events))
+        while self._unsent and not stream.choked and self._has_credit(0, 0):
+            run = self._unsent.popleft()
+            rest = run.cut(self._fitting(run))
+            if rest is not None:
+                self._unsent.appendleft(rest)
+            self._flight.append(run)
+            self._in_flight += len(run)
+            self._flight_bytes += run.size
+            events: list[Any] = list(map(msgspec.Raw, run.data))
+            stream.send(m.Publish(run.first - self._base, run.level, events))
 
-    def _has_credit(self) -> bool:
-        """Whether another publication may be sent; one may in any case."""
-        flight = len(self._kept) - self._unsent
-        return not flight or (flight < self._credit[0] and self._flight_bytes < self._credit[1])
+    def _fitting(self, run: Run) -> int:
+        """How many publications of a run fit into a frame and the credit; one does in any case."""
+        most, most_bytes = self.limits.publish_batch, self.limits.publish_batch_bytes
+        if len(run) <= most and run.size <= most_bytes and self._has_credit(len(run), run.size):
+            return len(run)
+        size = 0
+        for count, data in enumerate(run.data):
+            size += len(data)
+            is_too_much = count == most or size > most_bytes
+            if count and (is_too_much or not self._has_credit(count, size - len(data))):
+                return count
+        return len(run)
+
+    def _has_credit(self, count: int, size: int) -> bool:
+        """Whether another publication may be sent after these; one may in any case."""
+        flight = self._in_flight + count
+        room = flight < self._credit[0] and self._flight_bytes + size < self._credit[1]
+        return not flight or room
 
     def _received_up_to(self, number: int) -> None:
-        kept = self._kept
-        unsent = self._unsent
-        while kept and kept[0].number <= number:
-            sent = kept.popleft()
-            self._kept_bytes -= len(sent.data)
-            if len(kept) >= unsent:
-                self._flight_bytes -= len(sent.data)
-            if sent.level == m.RECEIVED:
-                self._settle(sent.number, None)
-        self._unsent = min(unsent, len(kept))
+        flight = self._flight
+        while flight and flight[0].first <= number:
+            run = flight.popleft()
+            rest = run.cut(number + 1 - run.first)
+            if rest is not None:
+                flight.appendleft(rest)
+            self._kept -= len(run)
+            self._kept_bytes -= run.size
+            self._in_flight -= len(run)
+            self._flight_bytes -= run.size
+            if run.level == m.RECEIVED:
+                self._settle(run.numbers, None)
         if self._unsent and self._stream is not None:
             self._stream.schedule()
         self._make_room()
@@ -442,15 +518,24 @@ class ClientCore:
     def _make_room(self) -> None:
         limits = self.limits
         half = self._kept_bytes <= limits.window_bytes // 2
-        if self._room and len(self._kept) <= limits.window // 2 and half:
+        if self._room and self._kept <= limits.window // 2 and half:
             room, self._room = self._room, deque()
             for go_on in room:
                 go_on()
 
-    def _settle(self, number: int, error: Exception | None) -> None:
-        settled = self._outcomes.pop(number, None)
-        if settled is not None:
-            settled(error)
+    def _settle(self, numbers: Iterable[int], error: Exception | None) -> None:
+        """Tell how publications ended; at once, of those that were published together."""
+        told: Settled | None = None
+        count = 0
+        for number in numbers:
+            settled = self._outcomes.pop(number, None)
+            if settled is not told:
+                if told is not None:
+                    told(count, error)
+                told, count = settled, 0
+            count += 1
+        if told is not None:
+            told(count, error)
 
     # Requests
 
@@ -581,13 +666,11 @@ class ClientCore:
         elif kind is m.Published:
             self._received_up_to(self._base + message.number)
         elif kind is m.Reached:
-            for number in message.numbers:
-                self._settle(self._base + number, None)
-            for number in message.lost:
-                lost = UnknownOutcomeError("not every subscriber confirmed it")
-                self._settle(self._base + number, lost)
+            self._settle([self._base + number for number in message.numbers], None)
+            lost = UnknownOutcomeError("not every subscriber confirmed it")
+            self._settle([self._base + number for number in message.lost], lost)
         elif kind is m.Refused:
-            self._settle(self._base + message.number, RefusedError(message.reason))
+            self._settle([self._base + message.number], RefusedError(message.reason))
         elif kind is m.Done or kind is m.Answer:
             self._answered(message)
         elif kind is m.Established:

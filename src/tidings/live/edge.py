@@ -15,8 +15,8 @@ table matches each event once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from tidings.language.coarseness import coarser
 from tidings.language.constraint import Constraint
@@ -34,6 +34,13 @@ PREFIX: Final = 2  # characters of a string that a coarse predicate tests
 EVERYTHING: Final = "true"
 
 
+class Matches(Matcher, Protocol):
+    """A matcher that can look at many events at once."""
+
+    def match_each(self, events: Sequence[dict[str, Any]]) -> dict[int, list[Id]]:
+        """What `match` finds for each event, by its place; events without a match are left out."""
+
+
 class Growing:
     """A matcher that becomes a table as soon as tables can be used.
 
@@ -41,10 +48,10 @@ class Growing:
     `prepare`, and evaluates all predicates one by one until then.
     """
 
-    table_of: Callable[[], Matcher] | None = None
+    table_of: Callable[[], Matches] | None = None
 
     def __init__(self) -> None:
-        self._matcher: Matcher = Scan()
+        self._matcher: Matches = Scan()
         self._predicates: dict[Id, Predicate] = {}
         self._compiled = False
 
@@ -80,6 +87,10 @@ class Growing:
     def match(self, event: Any) -> Any:
         """The ids of the predicates that the event matches."""
         return self._matcher.match(event)
+
+    def match_each(self, events: Sequence[dict[str, Any]]) -> dict[int, list[Id]]:
+        """The same for many events, by the place of the event, where there are any."""
+        return self._matcher.match_each(events)
 
     def __len__(self) -> int:
         return len(self._predicates)

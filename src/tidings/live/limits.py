@@ -51,6 +51,7 @@ class Limits:
     requests: int = 1_024  # that a client may have unanswered
     credit: int = 8_192  # publications that a client may have unacknowledged
     credit_bytes: int = MIB
+    stretch: int = 64  # publications that a router looks at together
     # Links
     lane: int = 64  # unprocessed events that every lane may have on a link
     lane_bytes: int = MIB

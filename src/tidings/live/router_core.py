@@ -11,7 +11,7 @@ receive. Every router announces interest in the feedback addressed to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
@@ -50,6 +50,7 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Unsubscribe,
+    Unwanted,
     Woken,
 )
 from tidings.routing.protocols import PROTOCOLS
@@ -205,19 +206,20 @@ class RouterCore:
 
     def happen(self, cause: Cause) -> None:
         """Let the protocol handle a cause, and carry out its actions."""
+        self._handle(cause)
+        is_event = type(cause) is Received and type(cause.packet) is Publication
+        if not is_event:  # events change no timer
+            self._arm()
+            if self._switching.full and not getattr(self.protocol, "is_switching", False):
+                self._switching.clear()
+
+    def _handle(self, cause: Cause) -> None:
         now = self.timers.now
         actions = self.protocol.handle(cause, now)
         if self._recorder is not None:
             self._recorder.write(now, cause, actions)
         if actions:
             self._act(actions)
-        is_event = isinstance(cause, Publish) or (
-            isinstance(cause, Received) and type(cause.packet) is Publication
-        )
-        if not is_event:  # events change no timer
-            self._arm()
-            if self._switching.full and not getattr(self.protocol, "is_switching", False):
-                self._switching.clear()
 
     def _act(self, actions: list[Action]) -> None:
         for action in actions:
@@ -260,6 +262,16 @@ class RouterCore:
         self._switching.full = True
         return self._switching
 
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want, if they are published now."""
+        return self.protocol.look_ahead(events)
+
+    def pass_over(self, count: int) -> None:
+        """A client publishes events that nobody wants, as `look_ahead` has found."""
+        self.counts.published += count
+        self._published += count
+        self._handle(Unwanted(count))
+
     def publish(
         self, session: Session, number: int, event: dict[str, Any], level: int, follow: Any
     ) -> Gate | None:
@@ -286,13 +298,7 @@ class RouterCore:
     def _publish(self, event: dict[str, Any]) -> Gate | None:
         self._gates = []
         self._published += 1
-        cause = Publish(event)
-        now = self.timers.now
-        actions = self.protocol.handle(cause, now)  # as `happen`, except for the timer
-        if self._recorder is not None:
-            self._recorder.write(now, cause, actions)
-        if actions:
-            self._act(actions)
+        self._handle(Publish(event))
         self._pending = (None, None)
         return self._gate()
 

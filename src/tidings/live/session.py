@@ -8,7 +8,8 @@ router ends the session if the client takes nothing for a while. `drop`: the rou
 deliveries and tells the client how many. `disconnect`: the router ends the session.
 
 The connection is read all the time. Publications that find no room on their path wait here, within
-the credit that the router gave the client. Requests are carried out one after the other.
+the credit that the router gave the client. The router looks at a stretch of them at once, and
+routes those that somebody wants one by one. Requests are carried out one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from msgspec import Raw
 
 from tidings.language.errors import NormalFormError, PredicateError
 from tidings.language.predicate import Predicate, parse
-from tidings.live.access import Principal, check_event
+from tidings.live.access import Principal, are_plain, check_event
 from tidings.live.flow import Gate
 from tidings.live.journal import journal
 from tidings.live.pending import Pending
@@ -43,12 +44,13 @@ REACHED: Final = 10_000  # publications in one notice
 class Batch:
     """Publications that arrived in one frame and have not been routed yet."""
 
-    __slots__ = ("events", "level", "number", "size")
+    __slots__ = ("done", "events", "first", "level", "size")
 
-    def __init__(self, number: int, level: int, events: list[dict[str, Any]], size: int) -> None:
-        self.number = number  # of the first
+    def __init__(self, first: int, level: int, events: list[dict[str, Any]], size: int) -> None:
+        self.first = first  # the number of the first
         self.level = level
-        self.events = deque(events)
+        self.events = events
+        self.done = 0  # how many of them are routed
         self.size = size  # of the frame
 
 
@@ -349,22 +351,57 @@ class Session:
             if gate is not None:
                 self._wait(gate)
                 break
-            while batch.events and not self._held:
-                self._publish_one(batch.number, batch.events.popleft(), batch)
-                batch.number += 1
-            if not batch.events and self._batches:  # they may have ended the session
+            while batch.done < len(batch.events) and not self._held:
+                self._route(batch)
+            is_first = bool(self._batches) and self._batches[0] is batch  # or the session has ended
+            if is_first and batch.done == len(batch.events):
                 self._batches.popleft()
                 self._batch_bytes -= batch.size
         if self.stream is not None:
             self.stream.schedule()
 
+    def _route(self, batch: Batch) -> None:
+        """Route a stretch of publications, until one finds no room on its path.
+
+        The router publishes those that somebody may want, in order. It passes over all others
+        together, as long as nobody new can want one of them.
+        """
+        start = batch.done
+        events = batch.events[start : start + self._limits.stretch]
+        refusals = self._refusals(events, batch.size)
+        if refusals:
+            events = [{} if place in refusals else one for place, one in enumerate(events)]
+        board = self.router.edge.board
+        places = self.router.look_ahead(events)
+        changes = board.changes
+        for place in sorted({*places, *refusals}) if refusals else places:
+            self._pass_over(batch, start + place)
+            done = batch.done = start + place + 1
+            if place in refusals:
+                self._refuse(batch.first + start + place, refusals[place])
+            else:
+                self._publish_one(batch.first + start + place, events[place], batch)
+            if self._held or batch.done != done or board.changes != changes:
+                return  # what was found ahead may not be true any more
+        self._pass_over(batch, start + len(events))
+
+    def _pass_over(self, batch: Batch, until: int) -> None:
+        """Nobody wants the publications of a batch up to a place."""
+        count = until - batch.done
+        if count:
+            first = batch.first + batch.done
+            if batch.level:
+                self._reached[0].extend(range(first, first + count))
+            batch.done = until
+            self.mailbox.published = first + count - 1
+            self.router.pass_over(count)
+
+    def _refuse(self, number: int, reason: str) -> None:
+        self.router.counts.refused += 1
+        self.say(m.Refused(number, reason))  # before `Published` can acknowledge it
+        self.mailbox.published = number
+
     def _publish_one(self, number: int, event: dict[str, Any], batch: Batch) -> None:
-        reason = self._refusal(event, batch.size)
-        if reason is not None:
-            self.router.counts.refused += 1
-            self.say(m.Refused(number, reason))  # before `Published` can acknowledge it
-            self.mailbox.published = number
-            return
         self.mailbox.published = number
         pending = self._follow(number) if batch.level else None
         gate = self.router.publish(self, number, event, batch.level, pending)
@@ -381,6 +418,14 @@ class Session:
         self._held = False
         if not self.over:
             self._go_on()
+
+    def _refusals(self, events: list[dict[str, Any]], frame_size: int) -> dict[int, str]:
+        """Why the router refuses some of these events, by their places."""
+        anything = self.principal.publish is None and self.advertised is None
+        if anything and frame_size <= self._limits.event_bytes and are_plain(events):
+            return {}
+        reasons = enumerate(self._refusal(event, frame_size) for event in events)
+        return {place: reason for place, reason in reasons if reason is not None}
 
     def _refusal(self, event: dict[str, Any], frame_size: int) -> str | None:
         reason = check_event(event)

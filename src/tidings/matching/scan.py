@@ -6,7 +6,7 @@ every other matcher to its answers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
@@ -54,6 +54,10 @@ class Scan:
     def match(self, event: EventLike) -> list[Id]:
         attributes = read(event)
         return [id for id, p in self.subscriptions.items() if p.matches(attributes)]
+
+    def match_each(self, events: Sequence[EventLike]) -> dict[int, list[Id]]:
+        each = enumerate(map(self.match, events))
+        return {place: found for place, found in each if found}
 
     def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
         return match_rows(self.match, self.subscriptions, batch, json)

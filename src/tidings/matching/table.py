@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -149,6 +149,19 @@ class Table:
             if self._forget_names():
                 return self._index.match(event)
             raise
+
+    def match_each(self, events: Sequence[EventLike]) -> dict[int, list[Id]]:
+        """What `match` finds for each event, by its place; events without a match are left out."""
+        try:
+            rows, numbers = self._index.match_events(events)
+        except EventError:
+            if not self._forget_names():
+                raise
+            rows, numbers = self._index.match_events(events)
+        found: dict[int, list[Id]] = {}
+        for row, number in zip(rows.tolist(), numbers.tolist(), strict=True):
+            found.setdefault(row, []).append(self._index.id_of(number))
+        return found
 
     def match_batch(
         self, batch: Batch, json: str | None = None, threads: int | None = None

@@ -1,6 +1,7 @@
 """What every protocol is: causes in, actions out, no input or output of its own.
 
     handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
+    look_ahead(events) -> which of the events, if published here now, somebody may want
     explain_links(source, event) -> for each link, whether the event would take it, and why
 
 Time is nanoseconds on the node's own clock, which may leap, forward and back. Equal state and cause
@@ -11,6 +12,7 @@ Causes and actions are plain values, so a run can be recorded and replayed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 from typing import Protocol as Interface
 
@@ -68,11 +70,17 @@ class Publish(Struct, frozen=True, gc=False, tag=True):
     event: dict[str, Any]
 
 
+class Unwanted(Struct, frozen=True, gc=False, tag=True):
+    """So many events were published here that `look_ahead` left out: they are numbered, no more."""
+
+    count: int
+
+
 class Leave(Struct, frozen=True, gc=False, tag=True):
     """The node is about to stop, and says good-bye."""
 
 
-Cause = Received | Woken | LinkUp | LinkDown | Subscribe | Unsubscribe | Publish | Leave
+Cause = Received | Woken | LinkUp | LinkDown | Subscribe | Unsubscribe | Publish | Unwanted | Leave
 
 
 # Actions
@@ -143,6 +151,12 @@ class Protocol(Interface):
 
     def snapshot(self) -> dict[str, Any]:
         """Its state as plain values."""
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want, if they are published here now.
+
+        Until anything but an event happens, `Unwanted` does for all others what `Publish` would.
+        """
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why.

@@ -387,7 +387,7 @@ def resubscribes_nothing(self: ClientCore, unknown: Any) -> None:
 
 def publishes_unknown_again(self: ClientCore, stream: Stream) -> None:
     """Publications in flight are sent again to a router that has lost the session."""
-    self._unsent = len(self._kept)
+    self._send_again(0)
     _begin_anew(self, stream)
 
 
@@ -412,7 +412,7 @@ def takes_at_once(self: Inbox, event: Any, share: Any) -> None:
 _put = Inbox.put
 
 
-def has_credit(self: ClientCore) -> bool:
+def has_credit(self: ClientCore, count: int, size: int) -> bool:
     """The client publishes more than the router gave it credit for."""
     return True
 

@@ -138,6 +138,7 @@ def draw_limits(chance: Random) -> Limits:
         requests=one(1, 4, 1_000),
         credit=one(1, 4, 1_000),
         credit_bytes=one(300, 3_000, 100_000),
+        stretch=2 * lane,
         lane=lane,
         lane_bytes=lane_bytes,
         lane_most=lane * one(1, 2, 8),

@@ -173,7 +173,7 @@ class Program:
             self._try_mistake()
         self.judge.publish(number, event, self.name, self.router, level, may, self.now)
         try:
-            own = self.core.publish(event, level, lambda error: self._settled(number, error))
+            own = self.core.publish(event, level, lambda _, error: self._settled(number, error))
             self._published[own] = number
         except NetworkError as error:
             self._settled(number, error)
@@ -187,7 +187,7 @@ class Program:
         wrong.append({"x": 2**64})
         one = self.chance.choice(wrong)
         try:
-            self.core.publish(one, "received", lambda error: None)
+            self.core.publish(one, "received", lambda _, error: None)
         except (NetworkError, ValueError, TypeError):
             return
         self.judge.violated(self.now, f"{self.name} may publish {one!r:.60}")

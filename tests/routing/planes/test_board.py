@@ -24,6 +24,7 @@ steps = st.lists(
             st.just("link"), st.integers(0, 2), st.sampled_from([*TEXTS, "true", "false", ""])
         ),
         st.tuples(st.just("ask"), st.integers(0, len(EVENTS) - 1), st.just("")),
+        st.tuples(st.just("look ahead"), st.integers(0, len(EVENTS)), st.just("")),
     ),
     max_size=40,
 )
@@ -56,6 +57,7 @@ def test_a_board_finds_what_each_predicate_by_itself_matches(
         board = Board(Scan())
         held: dict[int, str] = {}
         table: dict[str, str] = {}
+        ahead: list[dict[str, Any]] = []
         for action, number, text in actions:
             if action == "put" and number not in held:
                 held[number] = text
@@ -64,12 +66,24 @@ def test_a_board_finds_what_each_predicate_by_itself_matches(
                 board.remove(number)
             elif action == "link":
                 table[f"n{number}"] = text or NOTHING
+            elif action == "look ahead":
+                ahead = [dict(event) for event in EVENTS[:number]]
+                places = board.look_ahead(ahead, table)
+                for place, event in enumerate(ahead):
+                    assert place in places or not any(truth(event, held, table))
             elif action == "ask":
-                event = dict(EVENTS[number])
-                links = {i for i, wanted in table.items() if predicate_of(wanted).matches(event)}
-                numbers = [n for n, wanted in held.items() if parse(wanted).matches(event)]
+                event = ahead[number] if number < len(ahead) else dict(EVENTS[number])
+                links, numbers = truth(event, held, table)
                 assert board.links(event, table) == links
-                assert sorted(board.numbers(event)) == sorted(numbers)
+                assert sorted(board.numbers(event)) == numbers
+
+
+def truth(
+    event: dict[str, Any], held: dict[int, str], table: dict[str, str]
+) -> tuple[set[str], list[int]]:
+    """The interfaces and the subscriptions that want an event, each looked at by itself."""
+    links = {name for name, wanted in table.items() if predicate_of(wanted).matches(event)}
+    return links, sorted(n for n, wanted in held.items() if parse(wanted).matches(event))
 
 
 def test_links_and_subscriptions_take_one_search() -> None:
@@ -85,6 +99,23 @@ def test_links_and_subscriptions_take_one_search() -> None:
     table["c"] = "price > 1"
     assert board.links(event, table) == {"b", "c", "d"}
     assert matcher.searches == 2
+
+
+def test_a_look_ahead_saves_searches_until_something_changes() -> None:
+    matcher = Counting()
+    board = Board(matcher)
+    board.add(1, parse("price > 1"))
+    events = [{"price": n} for n in range(4)]
+    assert board.look_ahead(events, {"b": "price = 0"}) == [0, 2, 3]
+    assert matcher.searches == 4
+    assert board.links(events[0], {"b": "price = 0"}) == {"b"}
+    assert board.numbers(events[2]) == [1]
+    assert matcher.searches == 4
+    changes = board.changes
+    board.add(2, parse("price > 2"))
+    assert board.changes > changes
+    assert board.numbers(events[3]) == [1, 2]
+    assert matcher.searches == 5
 
 
 def test_a_change_of_a_long_interest_changes_only_what_differs() -> None:

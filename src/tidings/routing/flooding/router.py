@@ -7,7 +7,7 @@ The baseline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidings.matching.contract import Matcher
@@ -101,6 +101,10 @@ class FloodRouter:
             "links": dict.fromkeys(sorted(self._neighbours), True),
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
         }
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want: all of them."""
+        return range(len(events))
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""

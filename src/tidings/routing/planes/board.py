@@ -2,7 +2,8 @@
 
 A live router asks two questions about each event: which of its links want it, and which of its own
 subscriptions it matches. A board holds both in one matcher and answers both from one search, which
-it remembers for the event just asked about.
+it remembers for the event just asked about. Of many events that come together it can `look_ahead`:
+it searches for all of them at once, and remembers what it found until something changes.
 
 The predicate of an interface is large and changes often. A long one is held filter by filter, so a
 change adds and removes only the filters that differ. The board compares the table with the one it
@@ -11,6 +12,7 @@ holds when it is asked, so many changes between two events cost one comparison.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from tidings.language.errors import NormalFormError
@@ -33,6 +35,9 @@ class Index(Protocol):
     def match(self, event: dict[str, Any], /) -> Any:
         """The ids of the predicates that an event matches."""
 
+    def match_each(self, events: Sequence[dict[str, Any]], /) -> Any:
+        """The same for many events: the ids by the place of the event, where there are any."""
+
 
 class Board:
     """Subscriptions by number, from 0 up, and the interests of interfaces, in one matcher.
@@ -52,18 +57,21 @@ class Board:
         self._interface_of: dict[int, str] = {}
         self._always: set[str] = set()  # interfaces that want everything
         self._last = 0
+        self.changes = 0  # of what the matcher holds; later ones may be wanted by others
         self._event: dict[str, Any] | None = None  # the one just asked about, and what was found
         self._links: set[str] = set()
         self._numbers: list[int] = []
+        self._ahead: Sequence[dict[str, Any]] = ()  # events that come next,
+        self._found: dict[int, list[int]] = {}  # and what was found for some of them, by `id`
 
     def add(self, number: int, predicate: Predicate) -> None:
         """Add a subscription."""
-        self._event = None
+        self._forget()
         self._matcher.add(number, predicate)
 
     def remove(self, number: int) -> None:
         """Remove a subscription."""
-        self._event = None
+        self._forget()
         self._matcher.remove(number)
 
     def numbers(self, event: dict[str, Any]) -> list[int]:
@@ -80,8 +88,28 @@ class Board:
             self._search(event)
         return self._links
 
+    def look_ahead(self, events: Sequence[dict[str, Any]], table: dict[str, str]) -> Sequence[int]:
+        """The places of the events that a subscription or an interface of a table may want."""
+        if table != self._table:
+            self._take(table)
+        if self._always:
+            return range(len(events))
+        found = self._matcher.match_each(events)
+        self._ahead = events  # kept, so that no other event has the `id` of one of them
+        self._found = {id(events[place]): numbers for place, numbers in found.items()}
+        return list(found)
+
+    def _forget(self) -> None:
+        """Something changes: what was found is not true any more."""
+        self.changes += 1
+        self._event = None
+        self._ahead = ()
+        self._found = {}
+
     def _search(self, event: dict[str, Any]) -> None:
-        found: list[int] = self._matcher.match(event)
+        found = self._found.pop(id(event), None)
+        if found is None:
+            found = self._matcher.match(event)
         self._event = event
         self._numbers = found
         self._links = self._always
@@ -94,7 +122,7 @@ class Board:
 
     def _take(self, table: dict[str, str]) -> None:
         """Hold another table."""
-        self._event = None
+        self._forget()
         for interface in [*self._table, *table]:
             text = table.get(interface, NOTHING)
             if self._table.get(interface, NOTHING) != text:

@@ -35,6 +35,11 @@ class Local:
         self._matcher = None if matcher is None else matcher()  # None: a board decides
         self._published = 0
 
+    @property
+    def by_board(self) -> bool:
+        """Whether a board decides who gets an event here."""
+        return self._matcher is None
+
     def subscribe(self, id: str, predicate: str) -> str | None:
         """Hold a subscription; returns the predicate that it replaces."""
         compiled = predicate_of(predicate)  # refused before anything has changed
@@ -55,6 +60,10 @@ class Local:
         """The packet of an event that is published here, with the next number."""
         self._published += 1
         return Publication(self.node, self.life, self._published, event, topology)
+
+    def pass_over(self, count: int) -> None:
+        """Number events that nobody wants."""
+        self._published += count
 
     def deliver(self, publication: Publication, out: list[Action]) -> None:
         """Hand an event to the subscriptions here that match it, if any does.

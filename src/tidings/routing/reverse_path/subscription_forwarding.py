@@ -16,7 +16,7 @@ something else asks to hear everything again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidings.matching.contract import Matcher
@@ -134,6 +134,10 @@ class SubscriptionRouter:
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "wanted": {text: sorted(who) for text, who in sorted(self.wanted.items())},
         }
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want: all of them."""
+        return range(len(events))
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""

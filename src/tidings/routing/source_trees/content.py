@@ -24,7 +24,7 @@ predicate that it matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from tidings.matching.contract import Matcher
@@ -73,6 +73,7 @@ from tidings.routing.protocol import (
     Subscribe,
     Timing,
     Unsubscribe,
+    Unwanted,
     Woken,
     earliest,
 )
@@ -239,6 +240,9 @@ class ContentRouter:
         if type(cause) is Received and type(cause.packet) is Publication:
             self._publication(cause.neighbour, cause.packet, out)
             return out
+        if type(cause) is Unwanted:
+            self.local.pass_over(cause.count)
+            return out
         now = self._clock.read(now)
         match cause:
             case Received(neighbour, packet):
@@ -262,6 +266,13 @@ class ContentRouter:
             case _:
                 raise TypeError(f"no cause: {cause!r}")
         return out
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want, if they are published here now."""
+        view = self.views.used
+        if self.board is None or not self.local.by_board or view is not self.views.newest:
+            return range(len(events))
+        return self.board.look_ahead(events, view.table)
 
     def timer(self) -> int | None:
         """When to wake."""
