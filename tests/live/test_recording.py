@@ -36,6 +36,7 @@ def test_a_recorded_run_replayed_through_the_pure_protocol_acts_the_same(tmp_pat
                         connection = a.core.links["b"].stream
                         assert connection is not None
                         connection.abort()
+                        await ada.publish_all({"other": n} for n in range(10))  # nobody wants them
                         await one.replace("n < 3")
                         await ada.publish_all({"n": n} for n in range(10))
                         assert len(await take(one, 3)) == 3
