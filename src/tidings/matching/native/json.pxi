@@ -8,6 +8,7 @@ cdef enum:
     READ = 0
     LEFT = 1  # to Python
     DEEPEST = 90  # levels; Python says what is wrong with more
+    MOST_DIGITS = 300  # before the point; a double may not hold what has more
 
 ctypedef struct NameEntry:
     uint64_t hash  # zero: empty
@@ -243,8 +244,8 @@ cdef int read_number(Json *json, uint64_t code) except -1 nogil:
             at += 1
         exponent += -power if down else power
     json.at = at
-    if code <= 1:
-        return READ
+    if code <= 1:  # nobody asks; but a number that no double holds is a mistake all the same
+        return LEFT if digits + exponent > MOST_DIGITS else READ
     if not real:
         put_integer(json.event, (code >> 1) - 1,
                     -<int64_t> mantissa if negative else <int64_t> mantissa)
