@@ -42,6 +42,7 @@ PREDICATES: Final[dict[str, Predicate]] = {
 JSON: Final = (
     b'{"a": 1, "b": "xyz", "c": {"d": true, "e": 1.5}}',
     b'{"a": [1, 9007199254740993, -1.0e308], "b": "\\u00e9\\ud83d\\ude00\\n", "c": null}',
+    b'{"z": [1, -2.0e308], "b": "x", "y": {"x": 1e400}}',  # about which no predicate asks
     b'{"c": [{"d": "x", "e": 1}, {"d": false}], "a": -0, "a": 2E5, "c.d": []}',
     '{"b": "é😀", "": {"": 0.1}}'.encode(),
 )
@@ -59,6 +60,8 @@ TOKENS: Final = (
     b"-",
     b".",
     b"0" * 20,
+    b"e308",
+    b"e-400",
 )
 TOKENS_OF_FILES: Final = (b"\0" * 4, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x01")
 

@@ -6,8 +6,11 @@ shows without a clock.
 """
 
 import json
+import math
 import threading
+from collections.abc import Callable
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -23,7 +26,8 @@ from tidings.language.constraint import Constraint
 from tidings.language.event import read
 from tidings.language.expression import Expression, conjoin
 from tidings.matching.filters import filters_of
-from tidings.matching.native.engine import Index
+from tidings.matching.matchers import MATCHERS
+from tidings.matching.native.engine import Columns, Index
 from tidings.matching.statistics import statistics_of
 from tidings.matching.workload import WORKLOADS
 
@@ -379,7 +383,7 @@ def test_json_that_is_unusual_means_the_same(text: str) -> None:
     "text",
     [
         "", "{", "[]", "1", '{"x": }', '{"x": 1,}', '{"x": 01}', '{"x": 1.}', '{"x": .5}', "{} {}",
-        '{"x": 1e400}', '{"x": tru}',
+        '{"x": 1e400}', '{"x": tru}', '{"y": [1, -2.0e308]}', '{"y": {"x": 1e400}}',
         '{"x": "a}', '{"x": "\\ud800"}', '{"x": "\\q"}', '{"x" 1}', '{x: 1}',
         '{"y": "\\ud800"}', '{"y": "a\nb"}', '{"x": [1 2]}', '{"x": +1}', '{"x": 1e}',
     ],
@@ -403,6 +407,112 @@ def answer(data: Any) -> list[Any] | str:
 @given(st.binary(max_size=30))
 def test_any_bytes_are_read_as_python_reads_them(data: bytes) -> None:
     assert answer(data) == answer(bytearray(data))  # which Python reads
+
+
+@given(st.from_regex(r"\A-?(0|[1-9][0-9]{0,8})\.[0-9]{1,12}(e-?[0-9]{1,2})?\Z"))
+def test_decimals_are_read_to_the_nearest_double(text: str) -> None:
+    nearest = float(text)
+    around = (math.nextafter(nearest, -math.inf), nearest, math.nextafter(nearest, math.inf))
+    constraints = (Constraint("x", "=", "number", False, value) for value in around)
+    table = Table(enumerate(map(Predicate, constraints)))
+    assert table.match(f'{{"x": {text}}}'.encode()) == [1]
+
+
+# Residuals
+
+
+def asked_of(pattern: Any, event: Any) -> tuple[list[Any], int]:
+    """What a table of one event pattern finds, and how often it asks Python."""
+    table = Table({0: parse(json.dumps(pattern), dialect="eventbridge")})
+    columns = Columns.of(pa.record_batch({"e": [json.dumps(event)]}), table._index.names, "e")
+    _, _, asked = table._index.match_rows(columns, 0, 1, table._index.moment())
+    assert table.match(event) == table.match(json.dumps(event)) == table.match(Event(event))
+    return table.match(event), len(asked)
+
+
+TOGETHER = {"detail": {"state": ["on"], "size": [{"numeric": [">", 3, "<", 9]}]}}
+BUT = {"detail": {"state": [{"anything-but": {"suffix": "n"}}]}}
+NULL = {"detail": {"state": [None]}}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "detail", "found", "asked"),
+    [
+        (TOGETHER, {"state": "on", "size": 5}, True, 0),
+        (TOGETHER, {"state": ["off", "on"], "size": [1, 5]}, True, 0),
+        (TOGETHER, [{"state": "on", "size": 5}], True, 1),
+        (TOGETHER, [{"state": "on"}, {"size": 5}], False, 1),
+        (TOGETHER, [{"state": "on"}, {"size": 1}], False, 0),
+        (BUT, {"state": "on"}, False, 0),
+        (BUT, {"state": "off"}, True, 0),
+        (BUT, {"state": ["on", "off"]}, True, 1),
+        (BUT, {"state": ["on", "in"]}, False, 2),  # each value leads to the filter
+        (BUT, {"state": ["on", None]}, True, 0),
+        (BUT, {"state": None}, True, 0),
+        (NULL, {"state": None}, True, 0),
+        (NULL, {"state": [1, [None]]}, True, 0),
+        (NULL, [{"state": 1}, {"state": None}], True, 0),
+        (NULL, {"state": 1}, False, 0),
+        (NULL, {}, False, 0),
+    ],
+)
+def test_event_patterns_ask_python_only_about_lists(
+    pattern: Any, detail: Any, found: bool, asked: int
+) -> None:
+    assert asked_of(pattern, {"detail": detail}) == ([0] if found else [], asked)
+
+
+def test_nulls_are_read_after_names_are_forgotten() -> None:
+    table = Table({0: parse(json.dumps(NULL), dialect="eventbridge"), 1: parse("x = 1")})
+    table.remove(1)
+    with pytest.raises(EventError):
+        table.match(b"{")  # which forgets `x`
+    assert table.match({"detail": {"state": None}, "x": 1}) == [0]
+    assert table.match(b'{"detail": [{"state": null}]}') == [0]
+
+
+# Many rows, many matches
+
+
+def test_rows_that_are_searched_together_find_what_each_finds() -> None:
+    chance = Random(3)
+    names = ["a", "b", "c"]
+    texts = [
+        " or ".join(
+            f"{chance.choice(names)} between {low} and {low + chance.randrange(20)}"
+            f" and {chance.choice(names)} {chance.choice('<>')} {chance.randrange(60)}"
+            for low in [chance.randrange(60) for _ in range(chance.randint(1, 3))]
+        )
+        for _ in range(400)
+    ] + [f"{name} contains 'x'" for name in names]
+    table = Table(enumerate(texts))
+
+    def value() -> Any:
+        return chance.choice([chance.randrange(70), "axb", [chance.randrange(70) for _ in "123"]])
+
+    events = [{name: value() for name in names if chance.random() < 0.8} for _ in range(150)]
+    rows = pa.table({"e": [json.dumps(event) for event in events]})
+    for threads in (1, 2):
+        pairs = table.match_batch(rows, json="e", threads=threads)
+        found: list[list[int]] = [[] for _ in events]
+        for row, id in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
+            found[row].append(id)
+        assert [sorted(ids) for ids in found] == [sorted(table.match(event)) for event in events]
+
+
+@pytest.mark.parametrize("id_of", [int, lambda n: n - 2**40, lambda n: 2**70 + n, str])
+def test_ids_of_ordered_lists_follow_every_change(id_of: Callable[[int], Any]) -> None:
+    predicates = {id_of(n): parse(f"x {'<>'[n % 2]} {n}") for n in range(300)}
+    table = Table(predicates)
+    scan = MATCHERS["scan"](predicates.items())
+    for step in range(300, 500):
+        for value in ([step % 250], [step % 250, 17]):
+            assert sorted(table.match({"x": value})) == sorted(scan.match({"x": value}))
+        for matcher in (table, scan):
+            matcher.remove(id_of(step - 300))
+            matcher.add(id_of(step), parse(f"x > {step - 290}"))
+    table.compact()
+    assert sorted(table.match({"x": 100})) == sorted(scan.match({"x": 100}))
 
 
 # What it looks like

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import accumulate, repeat
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -172,11 +172,11 @@ def events_of(
     if repeated:
         raise EventError(f"two columns are named {repeated[0]!r}")
     if names is not None:
-        kept = [field for field in schema if "" in names or below(field.name, names)]
+        kept = columns_of(batch, names)
         if not kept:
             yield from repeat({}, batch.num_rows)
             return
-        batch = batch.select([field.name for field in kept])
+        batch = batch.select(kept)
     for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
         columns = part.columns
         if names is not None and "" not in names:
@@ -188,7 +188,7 @@ def events_of(
 
 def known_columns(batch: Batch, names: Collection[str]) -> pa.RecordBatch:
     """The columns that hold attributes of these names, with values of the language."""
-    kept = [field.name for field in batch.schema if "" in names or below(field.name, names)]
+    kept = columns_of(batch, names)
     if not kept:
         return batch.select([])  # which still has rows
     columns = [
@@ -196,6 +196,18 @@ def known_columns(batch: Batch, names: Collection[str]) -> pa.RecordBatch:
         for column in map(batch.column, kept)
     ]
     return pa.RecordBatch.from_arrays(columns, kept)
+
+
+def columns_of(batch: Batch, names: Collection[str]) -> list[str]:
+    """The columns that hold attributes of these names, or records with such fields."""
+    if "" in names:
+        return list(batch.schema.names)
+    asked = {beginning for name in names for beginning in accumulate(name.split("."), _dotted)}
+    return [name for name in batch.schema.names if name in asked]
+
+
+def _dotted(name: str, field: str) -> str:
+    return f"{name}.{field}"
 
 
 def _pruned(column: pa.Array, asked: Collection[str]) -> pa.Array:

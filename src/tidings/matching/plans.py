@@ -36,7 +36,7 @@ def _weight(attribute: dict[str, Any]) -> int:
 
 
 def _attribute(attribute: dict[str, Any]) -> str:
-    name = repr(attribute["name"]) + (" ignoring case" if attribute["folded"] else "")
+    name = f"{attribute['name']!r} {attribute['kind']}".rstrip()
     parts = []
     if attribute["keys"]:
         parts.append("keys by " + ", ".join(attribute["keys"]))

@@ -67,7 +67,7 @@ class Manifest(msgspec.Struct):
     counted: bool  # ids are 0, 1, 2, … and not stored
     files: dict[str, File]
     numbers: int = 0  # how many there are; some may be free
-    attributes: list[tuple[str, bool]] = []  # by number: the name, and whether texts are folded
+    attributes: list[tuple[str, int | bool]] = []  # by number: name and kind, once a truth value
     residuals: dict[str, list[str]] = {}  # by number of the subscription
     sha256: str = ""  # of this manifest, without this field
 

@@ -13,14 +13,14 @@ Python loads a dialect's files when it is first used: `import tidings` loads non
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from tidings.language.constraint import Check
+    from tidings.language.constraint import Check, Constraint
     from tidings.language.expression import Expression
 
 TESTS_KEPT: Final = 1 << 16  # compiled residuals, the most recently used
@@ -31,7 +31,9 @@ class Dialect:
     """A row: what the dialect is, and the module with its functions.
 
     Every module has `read(given)`. It has `write(expression)` if the dialect can be a target of
-    translation, and `test(text)` and `names(text)` if the dialect has residuals.
+    translation, and `test(text)` and `names(text)` if the dialect has residuals. It may have
+    `tested_for_null(text)`, `only_about_lists(text, beside)` and `only_of_several(text, beside)`,
+    which spare an engine residuals.
     """
 
     about: str
@@ -66,6 +68,21 @@ class Dialect:
         reads nothing.
         """
         return import_module(self.module).names(text)  # type: ignore[no-any-return]
+
+    def tested_for_null(self, text: str) -> str | None:
+        """The attribute that a residual tests for null; None if it tests anything else."""
+        module = import_module(self.module)
+        return module.tested_for_null(text) if hasattr(module, "tested_for_null") else None
+
+    def only_about_lists(self, text: str, beside: Iterable[Constraint]) -> bool:
+        """Whether a residual follows from constraints, if no record of an event is in a list."""
+        module = import_module(self.module)
+        return hasattr(module, "only_about_lists") and module.only_about_lists(text, beside)
+
+    def only_of_several(self, text: str, beside: Iterable[Constraint]) -> bool:
+        """Whether constraints contradict a residual, if attributes have one value each, no null."""
+        module = import_module(self.module)
+        return hasattr(module, "only_of_several") and module.only_of_several(text, beside)
 
 
 @lru_cache(maxsize=TESTS_KEPT)

@@ -142,6 +142,7 @@ cdef int read_node(const Node *node, int64_t row, EventData *event) except -1 no
         else:
             first = node.size * place
             last = first + node.size
+        event.apart = event.apart or node.children[0].kind >= NODE_STRUCT
         for i in range(first, last):
             read_node(node.children[0], i, event)
     return 0

@@ -11,14 +11,18 @@
 cdef enum:
     SAMPLES = 512  # bounds of a column that decide its cuts
     MOST_CUTS = 255
-    FEW_FOR_PAIR = 24  # filters that do not deserve blocks for two columns,
-    FEW_FOR_BLOCK = 12  # or any
-    SIDES = 4  # ranges of a filter that are kept as codes: two of the block, two more
+    RANGES = SIDES + 3  # of a filter that are kept as codes: those of its group, three more
     MOST_EXTRA = 65535  # columns that an extra range can name
+    COLUMN_BITS = 21  # of a column in the key of a group
     TEXT_LIST = 0x80000000  # while sorting: lists of texts come behind all others
 
 # What a filter in a block costs an event that has the columns, in tests of a record.
 cdef double PER_BLOCK = 0.02
+
+# Filters that deserve a group of one column or of two. A group costs every event that has its
+# columns, and the second column excludes most of what the first does not.
+cdef uint32_t FEW[SIDES + 1]
+FEW[:] = [0, 12, 32]
 
 cdef enum:  # access paths, as in Header.by_path
     PATH_KEY
@@ -41,13 +45,21 @@ ctypedef struct OrderEntry:
     uint32_t list  # LISTS times the local attribute, plus the kind
     uint32_t record
 
+ctypedef struct BlockRange:
+    uint32_t column  # 1 + twice the local attribute, plus 1 for texts; zero: there is none
+    uint8_t low
+    uint8_t high
+
 ctypedef struct BlockEntry:
-    uint64_t group  # both columns
+    uint64_t group  # the columns that it is filed under, as `group_key` has them
     uint32_t record
-    uint8_t low[2]
-    uint8_t high[2]
-    uint32_t better  # which of the columns is the narrower one
-    Extra extra[2]  # their columns are those of the builder, plus 1
+    uint32_t sides  # how many these are
+    BlockRange ranges[RANGES]  # those that the group prefers come first
+
+ctypedef struct BlockPlace:
+    uint64_t key  # by which it is sorted
+    uint32_t entry
+    uint32_t unused
 
 ctypedef struct Samples:
     uint64_t *orders
@@ -87,6 +99,7 @@ ctypedef struct Builder:
     size_t order_count
     size_t order_room
     BlockEntry *block_entries
+    BlockPlace *block_places  # the order of the entries
     size_t block_count
     size_t block_room
     uint32_t *always
@@ -94,7 +107,6 @@ ctypedef struct Builder:
     size_t always_room
     uint32_t *places  # of each record, in the new segment
     void *scratch
-    void *moved
 
 cdef void free_builder(Builder *b) noexcept nogil:
     cdef uint32_t i
@@ -107,10 +119,10 @@ cdef void free_builder(Builder *b) noexcept nogil:
     free(b.key_entries)
     free(b.order_entries)
     free(b.block_entries)
+    free(b.block_places)
     free(b.always)
     free(b.places)
     free(b.scratch)
-    free(b.moved)
 
 
 # Attributes of the segment
@@ -410,14 +422,14 @@ ctypedef struct Side:
 cdef void weigh_range(Builder *b, const Test *test, uint32_t place, Side *sides) noexcept nogil:
     """Keep the narrowest columns, in their order."""
     cdef Range span
-    cdef int at = SIDES - 1, i
+    cdef int at = RANGES - 1, i
     cdef Side side
     cdef const Samples *samples
     cdef const Local *local = &b.locals[place]
     if not range_of(test, &span):
         return
     samples = &local.samples[span.is_text]
-    if samples.cuts == 0:
+    if samples.cuts == 0 or place >= 1 << (COLUMN_BITS - 2):
         return
     side.column = 2 * place + span.is_text
     side.low = code_of(samples.orders, samples.cuts, span.low)
@@ -425,7 +437,7 @@ cdef void weigh_range(Builder *b, const Test *test, uint32_t place, Side *sides)
     side.presence = (local.mentions + 1.0) / (b.count + 1.0)
     side.share = (side.high - side.low + 1.0) / (samples.cuts + 1.0) * side.presence
     side.share = share_of(test, side.share)
-    for i in range(SIDES):  # a column once: with its narrower range
+    for i in range(RANGES):  # a column once: with its narrower range
         if sides[i].column == side.column:
             if sides[i].share <= side.share:
                 return
@@ -495,10 +507,24 @@ cdef int file_ordered(Builder *b, uint32_t place, int kind) except -1 nogil:
         entry.order = tidings_order_of_text(text_of(test).at, text_of(test).size, 0)
     return 0
 
-cdef int file_block(Builder *b, uint32_t place, const Side *sides) except -1 nogil:
+cdef inline bint is_preferred(const Side *one, const Side *other) noexcept nogil:
+    """The order of ranges in which groups take them: the narrower, and of those about as narrow
+    the earlier column, so that filters come together in few groups."""
+    cdef uint64_t a = tidings_order_of_double(one.share) >> 52
+    cdef uint64_t b = tidings_order_of_double(other.share) >> 52
+    return a < b or (a == b and one.column < other.column)
+
+cdef int file_block(Builder *b, uint32_t place, Side *sides) except -1 nogil:
     cdef BlockEntry *entry
-    cdef bint swapped = sides[1].share <= 1.0 and sides[1].column < sides[0].column
-    cdef int i
+    cdef Side side
+    cdef int i, j
+    for i in range(1, RANGES):
+        side = sides[i]
+        j = i
+        while j and is_preferred(&side, &sides[j - 1]):
+            sides[j] = sides[j - 1]
+            j -= 1
+        sides[j] = side
     if b.block_count == b.block_room:
         b.block_room = 2 * b.block_room + 64
         b.block_entries = <BlockEntry *> enlarged(
@@ -507,19 +533,10 @@ cdef int file_block(Builder *b, uint32_t place, const Side *sides) except -1 nog
     b.block_count += 1
     memset(entry, 0, sizeof(BlockEntry))
     entry.record = place
-    entry.better = swapped
-    for i in range(2, SIDES):
-        if sides[i].share <= 1.0 and sides[i].column < MOST_EXTRA:
-            entry.extra[i - 2].column = <uint16_t> (sides[i].column + 1)
-            entry.extra[i - 2].low = sides[i].low
-            entry.extra[i - 2].high = sides[i].high
-    for i in range(2):
-        entry.low[i], entry.high[i] = sides[i ^ swapped].low, sides[i ^ swapped].high
-    if sides[1].share > 1.0:  # there is only one
-        entry.low[1], entry.high[1] = 0, 255
-        entry.group = <uint64_t> sides[0].column << 32
-    else:
-        entry.group = <uint64_t> sides[swapped].column << 32 | (sides[not swapped].column + 1)
+    for i in range(RANGES):
+        if sides[i].share <= 1.0:
+            entry.ranges[i].column = sides[i].column + 1
+            entry.ranges[i].low, entry.ranges[i].high = sides[i].low, sides[i].high
     return 0
 
 cdef int file_always(Builder *b, uint32_t place) except -1 nogil:
@@ -535,7 +552,7 @@ cdef int file_record(Builder *b, uint32_t place) except -1 nogil:
     cdef const Record *record = b.records[place]
     cdef const Test *test = first_test(record)
     cdef Choice best
-    cdef Side sides[SIDES]
+    cdef Side sides[RANGES]
     cdef double by_range
     cdef uint32_t i
     cdef int kind = list_of(record)
@@ -543,7 +560,7 @@ cdef int file_record(Builder *b, uint32_t place) except -1 nogil:
         file_ordered(b, place, kind)
         return PATH_ORDER
     memset(&best, 0, sizeof(Choice))
-    for i in range(SIDES):
+    for i in range(RANGES):
         sides[i].share = 2.0  # none
         sides[i].column = UINT32_MAX
     for i in range(record.tests):
@@ -647,60 +664,70 @@ cdef int sort_ordered(Builder *b) except -1 nogil:
         b.order_entries[i].list &= ~<uint32_t> TEXT_LIST
     return 0
 
+# Groups of blocks
+
+cdef inline BlockEntry *block_entry(const Builder *b, size_t place) noexcept nogil:
+    return &b.block_entries[b.block_places[place].entry]
+
 cdef size_t group_end(const Builder *b, size_t begin) noexcept nogil:
     cdef size_t end = begin
-    while end < b.block_count and b.block_entries[end].group == b.block_entries[begin].group:
+    while end < b.block_count and block_entry(b, end).group == block_entry(b, begin).group:
         end += 1
     return end
 
-ctypedef struct Tile:
-    uint64_t key
-    BlockEntry entry
+cdef void order_ranges(BlockEntry *entry, uint32_t sides) noexcept nogil:
+    """Put the first ranges in the order of their columns, the latest first. By that one events find
+    the group, and fewer have it than have an early one."""
+    cdef BlockRange moved
+    cdef uint32_t i, j
+    for i in range(1, sides):
+        moved = entry.ranges[i]
+        j = i
+        while j and entry.ranges[j - 1].column < moved.column:
+            entry.ranges[j] = entry.ranges[j - 1]
+            j -= 1
+        entry.ranges[j] = moved
 
-cdef int tile_group(Builder *b, size_t begin, size_t end) except -1 nogil:
-    """Put filters that are near each other into one block: slabs by one column, then the other."""
-    cdef size_t count = end - begin, i, slab
-    cdef size_t blocks = (count + BLOCK - 1) // BLOCK
-    cdef size_t slabs = <size_t> sqrt(<double> blocks) + 1
-    cdef size_t in_slab = BLOCK * ((blocks + slabs - 1) // slabs)
-    cdef BlockEntry *entries = b.block_entries + begin
-    cdef Tile *tiles
-    cdef int side
-    b.moved = enlarged(b.moved, count * sizeof(Tile))
-    tiles = <Tile *> b.moved
-    for i in range(count):
-        tiles[i].entry = entries[i]
-        tiles[i].key = <uint64_t> entries[i].low[0] + entries[i].high[0]
-    sort_words(b, tiles, count, sizeof(Tile))
-    for i in range(count):
-        slab = i // in_slab
-        side = 1
-        tiles[i].key = <uint64_t> slab << 16 | \
-            (<uint64_t> tiles[i].entry.low[side] + tiles[i].entry.high[side])
-    sort_words(b, tiles, count, sizeof(Tile))
-    for i in range(count):
-        entries[i] = tiles[i].entry
-    return 0
+cdef uint64_t group_key(const BlockEntry *entry, uint32_t sides) noexcept nogil:
+    """The first columns of an entry as a number; zero if it has fewer."""
+    cdef BlockEntry ordered = entry[0]
+    cdef uint64_t key = 0
+    cdef uint32_t i
+    if entry.ranges[sides - 1].column == 0:
+        return 0
+    order_ranges(&ordered, sides)
+    for i in range(sides):
+        key = key << COLUMN_BITS | ordered.ranges[i].column
+    return key << COLUMN_BITS * (SIDES - sides)
 
 cdef int sort_blocks(Builder *b) except -1 nogil:
-    """Group the filters of blocks by their columns; a pair that few have becomes one column."""
-    cdef size_t begin = 0, end, i
+    """Group the filters of blocks by as many of their columns as enough others have too."""
+    cdef size_t grouped = 0, begin, end, i
+    cdef uint32_t sides
     cdef BlockEntry *entry
-    cdef uint64_t column
-    sort_words(b, b.block_entries, b.block_count, sizeof(BlockEntry))
-    while begin < b.block_count:
-        end = group_end(b, begin)
-        if end - begin < FEW_FOR_PAIR and <uint32_t> b.block_entries[begin].group:
-            for i in range(begin, end):
-                entry = &b.block_entries[i]
-                column = (<uint32_t> entry.group) - 1 if entry.better else entry.group >> 32
-                entry.low[0], entry.high[0] = entry.low[entry.better], entry.high[entry.better]
-                entry.low[1], entry.high[1] = 0, 255
-                entry.group = column << 32
-                entry.better = 0
-        begin = end
-    sort_words(b, b.block_entries, b.block_count, sizeof(BlockEntry))
-    leave_few(b)
+    b.block_places = <BlockPlace *> enlarged(b.block_places, b.block_count * sizeof(BlockPlace))
+    for i in range(b.block_count):
+        b.block_places[i].entry = <uint32_t> i
+    for sides in range(SIDES, 0, -1):
+        for i in range(grouped, b.block_count):
+            entry = block_entry(b, i)
+            entry.sides = sides
+            entry.group = b.block_places[i].key = group_key(entry, sides)
+        sort_words(b, b.block_places + grouped, b.block_count - grouped, sizeof(BlockPlace))
+        begin = grouped
+        while begin < b.block_count:
+            end = group_end(b, begin)
+            if block_entry(b, begin).group and end - begin >= FEW[sides]:
+                for i in range(begin, end):
+                    order_ranges(block_entry(b, i), sides)
+                    swap_places(b, grouped, i)
+                    grouped += 1
+            begin = end
+    leave_few(b, grouped)
+    b.block_count = grouped
+    for i in range(grouped):
+        b.block_places[i].key = block_entry(b, i).group
+    sort_words(b, b.block_places, grouped, sizeof(BlockPlace))
     begin = 0
     while begin < b.block_count:
         end = group_end(b, begin)
@@ -708,76 +735,96 @@ cdef int sort_blocks(Builder *b) except -1 nogil:
         begin = end
     return 0
 
-cdef int leave_few(Builder *b) except -1 nogil:
-    """File the filters of groups that are too small for a block under the presence of a value."""
-    cdef size_t begin = 0, end, i, kept = 0
+cdef inline void swap_places(Builder *b, size_t one, size_t other) noexcept nogil:
+    cdef BlockPlace place = b.block_places[one]
+    b.block_places[one] = b.block_places[other]
+    b.block_places[other] = place
+
+cdef int tile_group(Builder *b, size_t begin, size_t end) except -1 nogil:
+    """Put filters that are near each other into one block: slabs by one column, in each slab slabs
+    by the next (sort-tile-recursive packing)."""
+    cdef size_t blocks = (end - begin + BLOCK - 1) // BLOCK, slab = SIZE_MAX, i
+    cdef uint32_t sides = block_entry(b, begin).sides, side
+    cdef double across = pow(<double> blocks, 1.0 / sides)  # slabs by a column
+    cdef const BlockRange *range_
+    if blocks == 1:
+        return 0
+    for side in range(sides):
+        for i in range(begin, end):
+            range_ = &block_entry(b, i).ranges[side]
+            b.block_places[i].key = <uint64_t> ((i - begin) // slab) << 16 | \
+                (<uint64_t> range_.low + range_.high)
+        sort_words(b, b.block_places + begin, end - begin, sizeof(BlockPlace))
+        slab = BLOCK * <size_t> (blocks / pow(across, side + 1.0) + 0.999)
+    return 0
+
+cdef int leave_few(Builder *b, size_t grouped) except -1 nogil:
+    """File the filters that are in no group under the presence of a value."""
+    cdef size_t i
     cdef Choice choice
     cdef Test test
     memset(&choice, 0, sizeof(Choice))
     choice.keys.kind = BY_PRESENCE
     choice.keys.count = 1
     choice.test = &test
-    while begin < b.block_count:
-        end = group_end(b, begin)
-        for i in range(begin, end):
-            if end - begin < FEW_FOR_BLOCK:
-                test.attribute = \
-                    b.locals[b.block_entries[i].group >> 33].attribute.attribute
-                file_keys(b, b.block_entries[i].record, &choice)
-        if end - begin >= FEW_FOR_BLOCK:
-            memmove(b.block_entries + kept, b.block_entries + begin,
-                    (end - begin) * sizeof(BlockEntry))
-            kept += end - begin
-        begin = end
-    b.block_count = kept
+    for i in range(grouped, b.block_count):
+        test.attribute = \
+            b.locals[(block_entry(b, i).ranges[0].column - 1) // 2].attribute.attribute
+        file_keys(b, block_entry(b, i).record, &choice)
     return 0
 
 
 # Laying out
 
-cdef void measure_blocks(const Builder *b, size_t *groups, size_t *blocks, size_t *outer) \
+cdef inline size_t codes_of_group(size_t blocks, uint32_t sides) noexcept nogil:
+    """The size of the codes of a group, in units of ENDS."""
+    return (blocks + BLOCK - 1) // BLOCK * sides + blocks * (sides + 2)
+
+cdef void measure_blocks(const Builder *b, size_t *groups, size_t *blocks, size_t *codes) \
         noexcept nogil:
+    """How many groups and blocks there are, and the bytes of their codes."""
     cdef size_t begin = 0, end, here
-    groups[0] = blocks[0] = outer[0] = 0
+    groups[0] = blocks[0] = codes[0] = 0
     while begin < b.block_count:
         end = group_end(b, begin)
         here = (end - begin + BLOCK - 1) // BLOCK
         groups[0] += 1
         blocks[0] += here
-        outer[0] += (here + WITHIN - 1) // WITHIN
+        codes[0] += ENDS * codes_of_group(here, block_entry(b, begin).sides)
         begin = end
 
-cdef void number_column(Builder *b, uint32_t column, uint32_t *columns, uint32_t *cuts) \
-        noexcept nogil:
-    cdef Samples *samples = &b.locals[column // 2].samples[column % 2]
-    if samples.column == 0:
-        columns[0] += 1
-        samples.column = columns[0]
-        cuts[0] += samples.cuts
+cdef inline Samples *samples_of(const Builder *b, const BlockRange *range_) noexcept nogil:
+    return &b.locals[(range_.column - 1) // 2].samples[(range_.column - 1) % 2]
 
 cdef void number_columns(Builder *b, uint32_t *columns, uint32_t *cuts) noexcept nogil:
     """Give a number to every column that a block uses; those of extra ranges come last."""
     cdef size_t i
-    cdef int extra
-    cdef uint64_t group
+    cdef uint32_t j, sides
+    cdef const BlockEntry *entry
+    cdef Samples *samples
+    cdef bint extra
     columns[0] = cuts[0] = 0
-    for i in range(b.block_count):
-        group = b.block_entries[i].group
-        if i == 0 or group != b.block_entries[i - 1].group:
-            number_column(b, <uint32_t> (group >> 32), columns, cuts)
-            if <uint32_t> group:
-                number_column(b, <uint32_t> group - 1, columns, cuts)
-    for i in range(b.block_count):
-        for extra in range(2):
-            if b.block_entries[i].extra[extra].column:
-                number_column(b, b.block_entries[i].extra[extra].column - 1, columns, cuts)
+    for extra in range(2):
+        for i in range(b.block_count):
+            entry = block_entry(b, i)
+            sides = entry.sides
+            for j in range(sides if extra else 0, sides + 3 if extra else sides):
+                if entry.ranges[j].column == 0:
+                    continue
+                samples = samples_of(b, &entry.ranges[j])
+                if samples.column == 0:
+                    columns[0] += 1
+                    samples.column = columns[0]
+                    cuts[0] += samples.cuts
 
-cdef Extra final_extra(const Builder *b, Extra extra) noexcept nogil:
-    """An extra range with the column of the segment in the place of the builder's."""
-    cdef uint32_t column
-    if extra.column:
-        column = b.locals[(extra.column - 1) // 2].samples[(extra.column - 1) % 2].column
-        extra.column = <uint16_t> column if column < MOST_EXTRA else 0
+cdef Extra extra_of(const Builder *b, const BlockRange *range_) noexcept nogil:
+    """A range besides those of the group, unless there is none or its column is beyond."""
+    cdef Extra extra
+    cdef uint32_t column = samples_of(b, range_).column if range_.column else 0
+    extra.column = <uint16_t> column if column < MOST_EXTRA else 0
+    extra.low, extra.high = range_.low, range_.high
+    if extra.column == 0:
+        extra.low, extra.high = 0, 255
     return extra
 
 cdef void measure_keys(const Builder *b, size_t *keys, size_t *entries) noexcept nogil:
@@ -807,7 +854,7 @@ cdef uint64_t place_records(Builder *b, uint8_t *base) noexcept nogil:
     cdef size_t i
     memset(b.places, 0xFF, b.count * sizeof(uint32_t))
     for i in range(b.block_count):
-        place_record(b, base, &at, b.block_entries[i].record)
+        place_record(b, base, &at, block_entry(b, i).record)
     for i in range(b.key_entry_count):
         place_record(b, base, &at, b.key_entries[i].record)
     for i in range(b.always_count):
@@ -883,66 +930,78 @@ cdef void write_ordered(Builder *b, uint8_t *base, const Header *header) noexcep
         if list.count == 0:
             list.begin = <uint32_t> i
         list.count += 1
+        b.locals[entry.list // LISTS].attribute.ordered = True
         owners[i] = b.records[entry.record].owner
         if i < numbers:
             bounds[i] = number_at(first_test(b.records[entry.record]), 0).high
         else:
             ordered[i - numbers] = b.places[entry.record]
 
-cdef inline void extend(Box *box, const BlockEntry *entry) noexcept nogil:
-    cdef int side
-    for side in range(2):
-        box.low[side] = min(box.low[side], entry.low[side])
-        box.high[side] = max(box.high[side], entry.high[side])
+cdef inline void write_range(uint8_t *codes, uint32_t slot, const BlockRange *range_) \
+        noexcept nogil:
+    """Widen a range among 64 to hold another; one that nothing was written to holds nothing."""
+    codes[slot] = min(codes[slot], range_.low)
+    codes[BLOCK + slot] = max(codes[BLOCK + slot], range_.high)
+
+cdef void write_group(const Builder *b, size_t begin, size_t end, const Group *group, uint8_t *codes,
+                      Member *members) noexcept nogil:
+    """Write the boxes, the codes and the members of a group."""
+    cdef uint32_t sides = group.sides, width = sides * ENDS, side
+    cdef uint8_t *boxes = codes
+    cdef uint8_t *ends
+    cdef size_t slot, block, nodes = (group.count + BLOCK - 1) // BLOCK, i
+    cdef const BlockEntry *entry
+    cdef Extra third
+    for i in range(nodes * sides):
+        memset(boxes + i * ENDS, 255, BLOCK)
+    codes += nodes * width
+    for block in range(group.count):
+        for side in range(sides):
+            memset(codes + block * (width + 2 * ENDS) + side * ENDS, 255, BLOCK)
+    for slot in range(end - begin):
+        entry = block_entry(b, begin + slot)
+        block = slot // BLOCK
+        ends = codes + block * (width + 2 * ENDS)
+        for side in range(sides):
+            write_range(boxes + block // BLOCK * width + side * ENDS, block % BLOCK,
+                        &entry.ranges[side])
+            write_range(ends + side * ENDS, slot % BLOCK, &entry.ranges[side])
+        third = extra_of(b, &entry.ranges[sides])
+        ends[width + slot % BLOCK] = third.low
+        ends[width + BLOCK + slot % BLOCK] = third.high
+        (<uint16_t *> (ends + width + ENDS))[slot % BLOCK] = third.column
+        members[slot].record = b.places[entry.record]
+        members[slot].extra[0] = extra_of(b, &entry.ranges[sides + 1])
+        members[slot].extra[1] = extra_of(b, &entry.ranges[sides + 2])
 
 cdef void write_blocks(Builder *b, uint8_t *base, const Header *header) noexcept nogil:
-    cdef Group *group = <Group *> (base + header.begins[GROUPS])
-    cdef Box *boxes = <Box *> (base + header.begins[BOXES])
-    cdef Box *outer = <Box *> (base + header.begins[OUTER])
+    cdef Group *groups = <Group *> (base + header.begins[GROUPS])
     cdef uint8_t *codes = base + header.begins[CODES]
     cdef Member *members = <Member *> (base + header.begins[MEMBERS])
-    cdef size_t blocks = header.sizes[BOXES] // sizeof(Box), begin = 0, end, i, block = 0, slot
-    cdef const BlockEntry *entry
-    cdef uint32_t column, number = 0, around = 0
+    cdef size_t begin = 0, end, block = 0
+    cdef uint32_t column, number = 0, used = 0, side
     cdef Attribute *attribute
-    cdef int side
+    cdef Group *group
     memset(members, 0xFF, header.sizes[MEMBERS])
-    for i in range(blocks):
-        boxes[i].low[0] = boxes[i].low[1] = 255
-    for i in range(header.sizes[OUTER] // sizeof(Box)):
-        outer[i].low[0] = outer[i].low[1] = 255
     while begin < b.block_count:
         end = group_end(b, begin)
-        column = <uint32_t> (b.block_entries[begin].group >> 32)
-        group.first = b.locals[column // 2].samples[column % 2].column - 1
+        group = &groups[number]
+        group.sides = block_entry(b, begin).sides
+        group.begin = <uint32_t> block
+        group.count = <uint32_t> ((end - begin + BLOCK - 1) // BLOCK)
+        group.codes = used
+        for side in range(group.sides):
+            group.columns[side] = samples_of(b, &block_entry(b, begin).ranges[side]).column - 1
+        column = block_entry(b, begin).ranges[0].column - 1
         attribute = &b.locals[column // 2].attribute
         if attribute.group_counts[column % 2] == 0:
             attribute.groups[column % 2] = number
         attribute.group_counts[column % 2] += 1
-        column = <uint32_t> b.block_entries[begin].group
-        group.second = 0
-        if column:
-            group.second = b.locals[(column - 1) // 2].samples[(column - 1) % 2].column
-        group.begin = <uint32_t> block
-        group.outer = around
-        group.count = <uint32_t> ((end - begin + BLOCK - 1) // BLOCK)
-        for i in range(begin, end):
-            entry = &b.block_entries[i]
-            slot = i - begin
-            extend(&boxes[block + slot // BLOCK], entry)
-            extend(&outer[group.outer + slot // BLOCK // WITHIN], entry)
-            for side in range(2):
-                codes[(block + slot // BLOCK) * 4 * BLOCK + 2 * side * BLOCK + slot % BLOCK] = \
-                    entry.low[side]
-                codes[(block + slot // BLOCK) * 4 * BLOCK + (2 * side + 1) * BLOCK
-                      + slot % BLOCK] = entry.high[side]
-            members[block * BLOCK + slot].record = b.places[entry.record]
-            for side in range(2):
-                members[block * BLOCK + slot].extra[side] = final_extra(b, entry.extra[side])
+        write_group(b, begin, end, group, codes + <size_t> used * ENDS,
+                    members + block * BLOCK)
         block += group.count
-        around += (group.count + WITHIN - 1) // WITHIN
+        used += <uint32_t> codes_of_group(group.count, group.sides)
         number += 1
-        group += 1
         begin = end
 
 cdef void write_columns(Builder *b, uint8_t *base, const Header *header) noexcept nogil:
@@ -981,11 +1040,11 @@ cdef void write_attributes(Builder *b, uint8_t *base, const Header *header) noex
 cdef void measure(Builder *b, Header *header) noexcept nogil:
     """Set the sizes of all sections, and where they begin."""
     cdef size_t keys, entries, cells = 2, locals = 2, i, numbers = 0
-    cdef size_t groups, blocks, outer
+    cdef size_t groups, blocks, codes
     cdef uint32_t columns, cuts
     cdef uint64_t at
     measure_keys(b, &keys, &entries)
-    measure_blocks(b, &groups, &blocks, &outer)
+    measure_blocks(b, &groups, &blocks, &codes)
     number_columns(b, &columns, &cuts)
     while 3 * cells < 4 * (keys + 1):
         cells *= 2
@@ -1008,9 +1067,7 @@ cdef void measure(Builder *b, Header *header) noexcept nogil:
     header.sizes[COLUMNS] = columns * sizeof(Column)
     header.sizes[CUTS] = cuts * sizeof(uint64_t)
     header.sizes[GROUPS] = groups * sizeof(Group)
-    header.sizes[BOXES] = blocks * sizeof(Box)
-    header.sizes[OUTER] = outer * sizeof(Box)
-    header.sizes[CODES] = blocks * 4 * BLOCK
+    header.sizes[CODES] = codes
     header.sizes[MEMBERS] = blocks * BLOCK * sizeof(Member)
     header.sizes[ALWAYS] = b.always_count * sizeof(uint32_t)
     at = padded(sizeof(Header))

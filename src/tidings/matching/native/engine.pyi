@@ -18,7 +18,7 @@ class Unreadable(Exception): ...
 
 class Names:
     codes: dict[str, int]
-    listed: list[tuple[str, bool]]
+    listed: list[tuple[str, int | bool]]
     def asked(self) -> set[str]: ...
     def keep_only(self, asked: set[str]) -> bool: ...
 
@@ -85,7 +85,7 @@ class Index:
     @staticmethod
     def open(
         mapped: Any,
-        listed: list[tuple[str, bool]],
+        listed: list[tuple[str, int | bool]],
         numbers: int,
         ids: Callable[[], Sequence[Id | None]],
         residuals: dict[int, tuple[str, ...]],

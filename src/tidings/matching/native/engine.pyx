@@ -11,8 +11,8 @@ from cpython.float cimport PyFloat_AS_DOUBLE
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLong, PyLong_FromLong
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from cpython.ref cimport Py_INCREF, PyObject
-from libc.math cimport INFINITY, exp2, log2, sqrt
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from libc.math cimport INFINITY, exp2, log2, pow
 from libc.stdint cimport (
     INT64_MAX, SIZE_MAX, UINT32_MAX, UINT64_MAX,
     int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
@@ -27,8 +27,9 @@ from threading import RLock
 
 import numpy as np
 
+from tidings.language.dialects import DIALECTS
 from tidings.language.errors import EventError
-from tidings.language.event import MAX_EVENT_BYTES, read as read_event
+from tidings.language.event import MAX_EVENT_BYTES, Event, read as read_event
 from tidings.language.expression import conjoin
 from tidings.language.folding import _fold_character as fold_character, fold
 from tidings.language.values import MAX_EVENT_DEPTH, elements_of, scalar as scalar_of
@@ -53,6 +54,7 @@ cdef extern from "low.h" nogil:
     int tidings_lowest(uint64_t bits)
     const void *tidings_find(const void *inside, size_t size, const void *what, size_t n)
     uint64_t tidings_meet(const uint8_t *codes, uint8_t low, uint8_t high)
+    bint tidings_decimal(uint64_t digits, int exponent, double *value)
 
 ctypedef struct Span:
     const uint8_t *at
@@ -85,11 +87,11 @@ cdef void *zeroed(size_t size) except NULL nogil:
     return new
 
 include "record.pxi"
+include "names.pxi"
 include "event.pxi"
 include "evaluate.pxi"
 include "segment.pxi"
 include "build.pxi"
-include "names.pxi"
 include "pack.pxi"
 include "json.pxi"
 include "arrow.pxi"

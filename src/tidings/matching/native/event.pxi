@@ -31,13 +31,14 @@ ctypedef struct EventData:
     uint32_t stamp
     uint32_t *present  # the attributes that it has, each once
     uint32_t present_count
-    bint several  # some attribute has more than one value
+    bint several  # some attribute has more than one value, or a null
     void *records[MOST_RECORDS]  # the records that are being read, each within the one before
     int record_count
     void **lists  # the lists that are being read
     int list_count
     int list_room
-    const uint32_t *folded  # by attribute: the one that holds its texts folded, or zero
+    bint apart  # some element of a list may be a record or a list itself
+    const uint32_t *derived  # by attribute: those that belong to it (names.pxi)
     uint64_t seed
 
 cdef inline Span text_in(const EventData *event, const Value *value) noexcept nogil:
@@ -70,7 +71,7 @@ cdef int start_event(EventData *event, uint32_t attributes) except -1 nogil:
         event.stamp = 1
     event.count = event.present_count = 0
     event.text_size = 0
-    event.several = False
+    event.several = event.apart = False
     event.record_count = event.list_count = 0
     return 0
 
@@ -149,6 +150,15 @@ cdef inline int put_truth(EventData *event, uint32_t attribute, bint truth) exce
     value.number.low = truth
     return 0
 
+cdef inline int put_null(EventData *event, uint32_t attribute) except -1 nogil:
+    """A null is no value of its attribute, but one of the attribute that has its nulls.
+
+    Tests of other dialects may take it for a value beside others, hence `several`.
+    """
+    cdef uint32_t nulls = event.derived[DERIVED * attribute + NULLS - 1]
+    event.several = True
+    return put_truth(event, nulls, True) if nulls else 0
+
 cdef uint8_t *room_for_text(EventData *event, size_t size) except NULL nogil:
     """Where the next text may be written; eight bytes behind it may be read."""
     cdef size_t needed = event.text_size + size + 8
@@ -165,7 +175,7 @@ cdef int put_text(EventData *event, uint32_t attribute, const uint8_t *text, siz
 cdef int put_written(EventData *event, uint32_t attribute, size_t size) except -1 nogil:
     """The same for a text that is written already, at `room_for_text`."""
     cdef Value *value = put_value(event, attribute, TEXT)
-    cdef uint32_t folded = event.folded[attribute] if event.folded != NULL else 0
+    cdef uint32_t folded = event.derived[DERIVED * attribute + FOLDED - 1]
     value.at = event.text_size
     value.size = <uint32_t> size
     event.text_size += size
@@ -366,7 +376,7 @@ cdef int read_value(
     The lists that are being read for this attribute begin at `first`.
     """
     if value is None:
-        return 0
+        return put_null(event, (code >> 1) - 1) if code > 1 else 0
     if isinstance(value, dict):
         if code & 1:
             read_record(event, names, value, name + ".")
@@ -385,6 +395,7 @@ cdef int read_value(
             if code > 1:
                 put_scalar(event, (code >> 1) - 1, element)
         else:
+            event.apart = event.apart or element is not None
             read_value(event, names, element, name, code, first)
     event.list_count -= 1
     return 0

@@ -1,5 +1,10 @@
 # The index: subscriptions by number, and all that changes them.
 
+cdef enum:
+    ENOUGH_IDS = 64  # in ordered lists, to have them as objects
+    ID_BYTES = 40  # of such an object and what points to it
+
+
 cdef class Index:
     """Subscriptions with an id each; `Table` adds predicates to them.
 
@@ -328,24 +333,27 @@ cdef class Index:
     cdef Context take_context(self):
         return <Context> self.contexts.pop() if self.contexts else Context()
 
-    cdef Moment search_event(self, Context context, event, excluded, size_t enough):
+    cdef Moment search_event(self, Context context, event, excluded, size_t enough, bint want_ids):
         """Search for what an event satisfies; the moment of the table that was searched."""
-        cdef Search *search = &context.search
+        cdef Search *search = context.search
         cdef Moment moment = Moment.__new__(Moment)
         while True:
-            context.prepare(self.names, self.seed, self.number_count + 1)
+            context.prepare(self.names, self.seed, self.number_count + 1, 1)
             if type(event) is dict:
                 read_record(&search.event, self.names.codes, event, None)
             else:
                 self.read(context, event)
-            if self.number_count < search.stamp_count:
+            if self.number_count < search.seen_count:
                 break  # else others came while Python read the event
         moment.state = self.state
         moment.view = moment.state.view()
         search.enough = enough
         if excluded is not None:
             self.exclude(search, excluded)
-        match_view(search, &moment.view)
+        elif want_ids:
+            self.make_ids(moment.state)
+            search.wants_ids = True
+        match_view(&context.rows, &moment.view)
         return moment
 
     def match(self, event, excluded=None, size_t enough=SIZE_MAX):
@@ -354,22 +362,22 @@ cdef class Index:
         `excluded` are numbers that do not count; the search ends when `enough` are found.
         """
         cdef Context context = self.take_context()
-        cdef Search *search = &context.search
+        cdef Search *search = context.search
         cdef Moment moment
         cdef list found
         cdef size_t i
         try:
             if self.ids_later is not None:
                 self.fill_ids()
-            moment = self.search_event(context, event, excluded, enough)
-            found = PyList_New(search.found_count)
+            moment = self.search_event(context, event, excluded, enough, enough == SIZE_MAX)
+            found = PyList_New(search.found_count + search.id_count)
             for i in range(search.found_count):
-                if self.own:  # a new object is nearer than one that is anywhere in memory
-                    id = PyLong_FromLong(search.found[i])
-                else:
-                    id = <object> PyList_GET_ITEM(self.ids, search.found[i])
+                id = self.id_object(search.found[i])
                 Py_INCREF(id)
                 PyList_SET_ITEM(found, i, id)
+            for i in range(search.id_count):
+                Py_INCREF(<object> search.ids[i])
+                PyList_SET_ITEM(found, search.found_count + i, <object> search.ids[i])
             if search.asked_count:
                 for number in self.answer(search, event):
                     found.append(self.ids[number])
@@ -377,15 +385,47 @@ cdef class Index:
         finally:
             self.contexts.append(context)
 
+    cdef inline object id_object(self, uint32_t number):
+        if self.own:  # a new object is nearer than one that is anywhere in memory
+            return PyLong_FromLong(number)
+        return <object> PyList_GET_ITEM(self.ids, number)
+
+    cdef int make_ids(self, State state) except -1:
+        """Have the ids of ordered lists as objects in the order of the lists.
+
+        Then an answer of thousands reads memory in order. Integers are made anew for that.
+        """
+        cdef Segment *segment
+        cdef PyObject **ids
+        cdef size_t i, count
+        cdef long long value
+        cdef int overflow
+        for item in state.blocks:
+            segment = &(<Block> item).segment
+            count = owners_in(segment)
+            if count < ENOUGH_IDS or segment.ids != NULL:
+                continue
+            ids = <PyObject **> zeroed(count * sizeof(PyObject *))
+            segment.ids = ids
+            for i in range(count):
+                id = self.id_object(number_in(segment.owners[i]))
+                if not self.own and type(id) is int:
+                    value = PyLong_AsLongLongAndOverflow(id, &overflow)
+                    if not overflow:
+                        id = value
+                Py_INCREF(id)
+                ids[i] = <PyObject *> id
+        return 0
+
     def match_numbers(self, event):
         """The numbers of the subscriptions that an event satisfies."""
         cdef Context context = self.take_context()
-        cdef Search *search = &context.search
+        cdef Search *search = context.search
         cdef Moment moment
         cdef list found
         cdef size_t i
         try:
-            moment = self.search_event(context, event, None, SIZE_MAX)
+            moment = self.search_event(context, event, None, SIZE_MAX, False)
             found = [search.found[i] for i in range(search.found_count)]
             if search.asked_count:
                 found += self.answer(search, event)
@@ -397,12 +437,12 @@ cdef class Index:
         """The matches of many events: arrays of rows and of numbers, in the order of rows."""
         cdef Pairs pairs = Pairs()
         cdef Context context = self.take_context()
-        cdef Search *search = &context.search
+        cdef Search *search = context.search
         cdef Moment moment
         cdef int64_t row = 0
         try:
             for event in events:
-                moment = self.search_event(context, event, None, SIZE_MAX)
+                moment = self.search_event(context, event, None, SIZE_MAX, False)
                 pairs.take(search, row)
                 if search.asked_count:
                     for number in self.answer(search, event):
@@ -432,7 +472,7 @@ cdef class Index:
         cdef list asked = []
         cdef int64_t row
         try:
-            context.prepare(self.names, self.seed, self.number_count + 1)
+            context.prepare(self.names, self.seed, self.number_count + 1, MOST_ROWS)
             if columns.json:
                 self.prepare_reader(context)
             self.search_rows(context, columns, first, last, moment, base, pairs, asked)
@@ -443,34 +483,41 @@ cdef class Index:
 
     cdef int search_rows(self, Context context, Columns columns, int64_t first, int64_t last,
                          Moment moment, int64_t base, Pairs pairs, list asked) except -1:
-        cdef Search *search = &context.search
         cdef uint32_t attributes = self.names.count
-        cdef int64_t row
+        cdef int64_t begin = first
         cdef int i
-        cdef bint left
-        cdef Span text
         with nogil:
-            for row in range(first, last):
-                start_event(&search.event, attributes)
-                next_stamp(search)
-                if columns.json:
-                    left = False
-                    if text_of_row(columns.nodes[0], row, &text):
-                        left = text.size > <size_t> MAX_BYTES or \
-                            read_json(&context.json, text.at, text.size) == LEFT
-                    if left:
+            while begin < last:
+                context.rows.count = <int> min(<int64_t> MOST_ROWS, last - begin)
+                for i in range(context.rows.count):
+                    self.read_row(context, columns, begin + i, i, attributes)
+                match_view(&context.rows, &moment.view)
+                for i in range(context.rows.count):
+                    pairs.take(&context.rows.searches[i], base + begin + i)
+                    if context.rows.searches[i].asked_count:
                         with gil:
-                            start_event(&search.event, attributes)
-                            read_record(&search.event, self.names.codes,
-                                        columns.decoded(row), None)
-                else:
-                    for i in range(columns.count):
-                        read_node(columns.nodes[i], row, &search.event)
-                match_view(search, &moment.view)
-                pairs.take(search, base + row)
-                if search.asked_count:
-                    with gil:
-                        note_asked(search, row, asked)
+                            note_asked(&context.rows.searches[i], begin + i, asked)
+                begin += context.rows.count
+        return 0
+
+    cdef int read_row(self, Context context, Columns columns, int64_t row, int place,
+                      uint32_t attributes) except -1 nogil:
+        """Read a row of a batch as the event of a search."""
+        cdef Search *search = &context.rows.searches[place]
+        cdef Span text
+        cdef int i
+        forget(search)
+        start_event(&search.event, attributes)
+        if not columns.json:
+            for i in range(columns.count):
+                read_node(columns.nodes[i], row, &search.event)
+        elif text_of_row(columns.nodes[0], row, &text):
+            context.json.event = &search.event
+            if text.size > <size_t> MAX_BYTES or \
+                    read_json(&context.json, text.at, text.size) == LEFT:
+                with gil:
+                    start_event(&search.event, attributes)
+                    read_record(&search.event, self.names.codes, columns.decoded(row), None)
         return 0
 
     def answers(self, asked, events, int64_t base=0):
@@ -527,13 +574,13 @@ cdef class Index:
 
     cdef int read(self, Context context, event) except -1:
         """Read an event that is no plain dictionary."""
-        cdef Search *search = &context.search
+        cdef Search *search = context.search
         cdef const uint8_t[::1] view
         cdef const char *text
         cdef Py_ssize_t size
         cdef int done = LEFT
         if isinstance(event, Mapping):
-            mapping = event
+            mapping = event.source if type(event) is Event else event  # which still has its nulls
         else:
             if type(event) is bytes:
                 text = <const char *> <bytes> event
@@ -561,10 +608,10 @@ cdef class Index:
     cdef int exclude(self, Search *search, excluded) except -1:
         """Take some numbers for found already."""
         cdef uint32_t number
-        search.event.several = True  # so that every number is looked up
+        search.event.several = search.seen_more = True  # so that every number is looked up
         for number in excluded:
-            tidings_check(number < search.stamp_count)
-            search.stamps[number] = search.stamp
+            tidings_check(number < search.seen_count)
+            search.seen[number >> 6] |= <uint64_t> 1 << (number & 63)
         return 0
 
     cdef list answer(self, Search *search, event):
@@ -712,6 +759,8 @@ cdef class Index:
                 bytes += log.entries[i].record.size
         for item in self.state.blocks:
             bytes += (<Block> item).segment.header.size
+            if (<Block> item).segment.ids != NULL:
+                bytes += ID_BYTES * owners_in(&(<Block> item).segment)
         return self.live, self.filters, self.constraints, bytes
 
     def plan(self):
@@ -720,11 +769,15 @@ cdef class Index:
 
     def counters(self):
         """What contexts that are not in use have done: records, blocks and cells looked at."""
+        cdef const Search *search
+        cdef int i
         checked = visited = probed = 0
         for context in self.contexts:
-            checked += (<Context> context).search.checked
-            visited += (<Context> context).search.visited
-            probed += (<Context> context).search.probed
+            for i in range(MOST_ROWS):
+                search = &(<Context> context).rows.searches[i]
+                checked += search.checked
+                visited += search.visited
+                probed += search.probed
         return checked, visited, probed
 
 
@@ -736,8 +789,8 @@ cdef int note_asked(Search *search, int64_t row, list asked) except -1:
     for i in range(search.asked_count):
         record = search.asked[i]
         number = number_in(record.owner)
-        if search.stamps[number] != search.stamp:
-            asked.append((row, number, record.residual))
+        if not is_seen(search, number):
+            asked.append((row, number, residual_in(record)))
     return 0
 
 
@@ -806,13 +859,13 @@ cdef dict describe(Block block, Names names):
     attributes = []
     for i in range(header.sizes[ATTRIBUTES] // sizeof(Attribute)):
         attribute = &segment.attributes[i]
-        name, folded = names.listed[attribute.attribute]
+        name, kind = names.listed[attribute.attribute]
         ordered = sum([attribute.lists[k].count for k in range(LISTS)])
         blocks = sum([
             segment.groups[attribute.groups[side] + j].count
             for side in range(2) for j in range(attribute.group_counts[side])])
         kinds = [KIND_NAMES[k] for k in range(KEY_KINDS) if attribute.kinds >> k & 1]
-        attributes.append({"name": name, "folded": folded, "keys": kinds, "ordered": ordered,
+        attributes.append({"name": name, "kind": ATTRIBUTE_KINDS[kind], "keys": kinds, "ordered": ordered,
                            "blocks": blocks})
     return {
         "filters": header.filters, "constraints": header.constraints, "bytes": header.size,
@@ -821,6 +874,7 @@ cdef dict describe(Block block, Names names):
         "attributes": attributes,
     }
 
+ATTRIBUTE_KINDS = ("", "ignoring case", "nulls")
 KIND_NAMES = ("text", "number", "truth", "presence", "prefix", "suffix", "gram")
 
 

@@ -8,6 +8,7 @@ cdef enum:
     READ = 0
     LEFT = 1  # to Python
     DEEPEST = 90  # levels; Python says what is wrong with more
+    MOST_DIGITS = 300  # before the point; a double may not hold what has more
 
 ctypedef struct NameEntry:
     uint64_t hash  # zero: empty
@@ -193,9 +194,6 @@ cdef int64_t unescape(const Quoted *text, uint8_t *to) noexcept nogil:
         at += 1
     return to - start
 
-cdef double POWERS[23]
-POWERS[:] = [10.0 ** power for power in range(23)]
-
 cdef int read_number(Json *json, uint64_t code) except -1 nogil:
     cdef const uint8_t *at = json.at
     cdef const uint8_t *end = json.end
@@ -243,17 +241,14 @@ cdef int read_number(Json *json, uint64_t code) except -1 nogil:
             at += 1
         exponent += -power if down else power
     json.at = at
-    if code <= 1:
-        return READ
+    if code <= 1:  # nobody asks; but a number that no double holds is a mistake all the same
+        return LEFT if digits + exponent > MOST_DIGITS else READ
     if not real:
         put_integer(json.event, (code >> 1) - 1,
                     -<int64_t> mantissa if negative else <int64_t> mantissa)
         return READ
-    # A product or quotient of two doubles that are exact is rounded once, so it is the nearest.
-    if mantissa > <uint64_t> 9007199254740992 or exponent < -22 or exponent > 22:
+    if not tidings_decimal(mantissa, exponent, &value):
         return LEFT
-    value = <double> mantissa
-    value = value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
     put_real(json.event, (code >> 1) - 1, -value if negative else value)
     return READ
 
@@ -296,7 +291,11 @@ cdef int read_json_value(Json *json, uint64_t code) except -1 nogil:
             return READ
         return LEFT
     if json.at[0] == 110:
-        return READ if read_word(json, b"null", 4) else LEFT
+        if not read_word(json, b"null", 4):
+            return LEFT
+        if code > 1:
+            put_null(json.event, (code >> 1) - 1)
+        return READ
     return read_number(json, code)
 
 cdef bint escapes_are_valid(Json *json, const Quoted *text) except -1 nogil:
@@ -314,6 +313,9 @@ cdef int read_json_array(Json *json, uint64_t code) except -1 nogil:
         json.depth -= 1
         return READ
     while True:
+        skip_space(json)
+        if code and json.at < json.end and (json.at[0] == 91 or json.at[0] == 123):
+            json.event.apart = True
         if read_json_value(json, code) == LEFT:
             return LEFT
         skip_space(json)

@@ -97,6 +97,44 @@ TIDINGS_INLINE uint64_t tidings_order_of_text(const uint8_t *text, size_t size, 
     return order;
 }
 
+/* The double nearest to digits * 10^exponent, and whether it is known: it is for at most 19 places.
+ * Short numbers are a product or a quotient of two exact doubles, which is rounded once. Others are
+ * divided with 64 bits to spare, and what remains says on which side of a tie they are. */
+TIDINGS_INLINE int tidings_decimal(uint64_t digits, int exponent, double *value) {
+    static const double reals[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                   1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    if (digits <= 1ull << 53 && exponent >= -22 && exponent <= 22) {
+        *value = exponent < 0 ? (double)digits / reals[-exponent] : (double)digits * reals[exponent];
+        return 1;
+    }
+#if defined(__SIZEOF_INT128__)
+    if (exponent < -19 || exponent > 0) return 0;
+    uint64_t divisor = 1;
+    for (int i = exponent; i < 0; i++) divisor *= 10;
+    int shift = 62; /* digits have more than 53 bits here, so the quotient has more than 54 */
+    while (digits >> 63 == 0) {
+        digits <<= 1;
+        shift++;
+    }
+    __uint128_t dividend = (__uint128_t)digits << 62;
+    __uint128_t quotient = dividend / divisor;
+    int sticky = dividend % divisor != 0;
+    while (quotient >> 62) { /* at most 62 bits: one for what was lost fits behind them */
+        sticky |= (int)(quotient & 1);
+        quotient >>= 1;
+        shift--;
+    }
+    /* A conversion to double rounds to the nearest, and the last bit keeps ties apart. */
+    *value = (double)((uint64_t)quotient << 1 | (uint64_t)sticky);
+    for (shift++; shift > 0; shift -= 32)
+        *value /= (double)(1ull << (shift < 32 ? shift : 32)); /* exact: no bit is lost */
+    return 1;
+#else
+    return 0;
+#endif
+}
+
 TIDINGS_INLINE int tidings_lowest(uint64_t bits) {
 #if defined(__GNUC__)
     return __builtin_ctzll(bits);

@@ -1,4 +1,13 @@
 # The attributes that subscriptions ask about, each with a number.
+#
+# Two more attributes may belong to a name: one has its texts folded, the other has a value for each
+# of its nulls, which are no values otherwise.
+
+cdef enum:
+    PLAIN
+    FOLDED
+    NULLS
+    DERIVED = 2  # kinds of attributes that belong to a plain one
 
 cdef class Names:
     """Attributes by name.
@@ -8,64 +17,58 @@ cdef class Names:
     """
 
     cdef readonly dict codes
-    cdef readonly list listed  # name and whether its texts are folded, by number
-    cdef dict numbers  # by name
-    cdef dict folded_numbers
+    cdef readonly list listed  # name and kind, by number
+    cdef tuple numbers  # for each kind: by name
     cdef dict dormant  # numbers of names that nobody asks about any more
-    cdef uint32_t *folded  # by attribute: the one that holds its texts folded, or zero
-    cdef uint32_t folded_room
+    cdef uint32_t *derived  # DERIVED to each attribute: those that belong to it, or zero
+    cdef uint32_t room
     cdef uint32_t count
     cdef size_t entered  # names, ever
     cdef list outgrown  # arrays that a reader may still use
 
     def __cinit__(self):
         self.codes = {}
-        self.numbers = {}
-        self.folded_numbers = {}
+        self.numbers = ({}, {}, {})
         self.dormant = {}
-        self.listed = [("", False)]
+        self.listed = [("", PLAIN)]
         self.outgrown = []
         self.count = 1  # zero is nobody's
         self.reserve(16)
 
     def __dealloc__(self):
-        free(self.folded)
+        free(self.derived)
 
     cdef int reserve(self, uint32_t room) except -1:
         cdef uint32_t *larger
-        cdef bytes old
-        if room <= self.folded_room:
+        if room <= self.room:
             return 0
         room = 2 * room
-        larger = <uint32_t *> zeroed(room * sizeof(uint32_t))
-        if self.folded != NULL:
-            memcpy(larger, self.folded, self.folded_room * sizeof(uint32_t))
-            self.outgrown.append(PyCapsule_New(self.folded, NULL, free_capsule))
-        self.folded = larger
-        self.folded_room = room
+        larger = <uint32_t *> zeroed(DERIVED * <size_t> room * sizeof(uint32_t))
+        if self.derived != NULL:
+            memcpy(larger, self.derived, DERIVED * <size_t> self.room * sizeof(uint32_t))
+            self.outgrown.append(PyCapsule_New(self.derived, NULL, free_capsule))
+        self.derived = larger
+        self.room = room
         return 0
 
-    cdef uint32_t attribute(self, str name, bint folded) except 0:
-        """The number of an attribute, or of the one that holds its texts folded."""
-        cdef dict numbers = self.folded_numbers if folded else self.numbers
-        cdef uint32_t plain
+    cdef uint32_t attribute(self, str name, int kind) except 0:
+        """The number of an attribute, or of one that belongs to it."""
+        cdef dict numbers = self.numbers[kind]
+        cdef uint32_t plain = self.attribute(name, PLAIN) if kind else 0  # which may be dormant
         found = numbers.get(name)
         if found is not None:
-            if folded:
-                self.attribute(name, False)  # which may be dormant
             return found
-        plain = self.attribute(name, False) if folded else 0
-        if not folded and name in self.dormant:
+        if kind == PLAIN and name in self.dormant:
             numbers[name] = self.dormant.pop(name)
             self.enter(name, numbers[name])
             return numbers[name]
         self.reserve(self.count + 2)
-        if folded:
-            self.folded[plain] = self.count
+        if kind:
+            self.derived[DERIVED * plain + kind - 1] = self.count
         else:
             self.enter(name, self.count)
         numbers[name] = self.count
-        self.listed.append((name, folded))
+        self.listed.append((name, kind))
         self.count += 1
         return self.count - 1
 
@@ -82,26 +85,29 @@ cdef class Names:
 
     def keep_only(self, asked):
         """Leave out names that are not among those asked about; returns whether there were any."""
-        unused = [name for name in self.numbers if name not in asked]
+        cdef dict numbers = self.numbers[PLAIN]
+        # Tests for null mention no attribute that has a value.
+        unused = [name for name in numbers if name not in asked and name not in self.numbers[NULLS]]
         if not unused:
             return False
         for name in unused:
-            self.dormant[name] = self.numbers.pop(name)
+            self.dormant[name] = numbers.pop(name)
         self.codes = {}  # a new one, because readers may be at the old one
-        for name, number in self.numbers.items():
+        for name, number in numbers.items():
             self.enter(name, number)
         return True
 
     def asked(self):
         """The attributes that subscriptions ask about."""
-        return set(self.numbers)
+        return set(self.numbers[PLAIN])
 
     cdef int restore(self, list listed) except -1:
         """Number the attributes of a saved table as they were; raises if that cannot be."""
-        for name, folded in listed[1:]:
-            if type(name) is not str or self.attribute(name, bool(folded)) != self.count - 1:
+        for name, kind in listed[1:]:
+            if type(name) is not str or kind not in (PLAIN, FOLDED, NULLS) or \
+                    self.attribute(name, kind) != self.count - 1:
                 raise ValueError(f"the attribute {name!r} is not where it belongs")
-            if folded:
+            if kind == FOLDED:
                 learn_folds()
         return 0
 

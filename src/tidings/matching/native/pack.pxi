@@ -3,7 +3,7 @@
 # What the engine cannot test (regular expressions, tests of other dialects, very long patterns,
 # constants that no record holds) becomes the residual of its record: an expression that Python
 # evaluates for the events that satisfy the rest. Where the attribute must at least be present, the
-# record says so.
+# record says so. A test of another dialect for a null is one of the attribute that has the nulls.
 
 cdef enum:
     LONGEST_PATTERN = 64  # bytes of a LIKE that the engine tests; its time grows with them
@@ -158,6 +158,18 @@ cdef int put_test(Buffer *buffer, uint32_t attribute, int op, int types, bint ne
     test.rarity = rarity
     return 0
 
+cdef uint32_t when_needed(list left, filter) except? 0xFFFFFFFF:
+    """Which events need no residual, because the tests of the filter say enough about them."""
+    cdef bint lists = True, several = False
+    for constraint in left:
+        if constraint.operator != "holds" or constraint.negated:
+            lists = False
+            continue
+        dialect, text = constraint.operand
+        lists = lists and DIALECTS[dialect].only_about_lists(text, filter)
+        several = several or DIALECTS[dialect].only_of_several(text, filter)
+    return (IF_APART if lists else 0) | (IF_SEVERAL if several else 0)
+
 cdef class Packer:
     """Turns filters into records, and gives attributes their numbers."""
 
@@ -188,14 +200,25 @@ cdef class Packer:
         cdef bint negated = fields[3]
         cdef size_t before = self.buffer.size
         try:
-            self.pack_test(constraint, name, op, kind, negated, operand)
+            if op == "holds":
+                self.pack_null(operand, negated)
+            else:
+                self.pack_test(constraint, name, op, kind, negated, operand)
             return False
         except Unpackable:
             self.buffer.size = before
         if op != "holds" and not negated:
-            put_test(&self.buffer, self.names.attribute(name, False), EXISTS,
+            put_test(&self.buffer, self.names.attribute(name, PLAIN), EXISTS,
                      TYPES[kind], False, 0)
         return True
+
+    cdef int pack_null(self, operand, bint negated) except -1:
+        """A test of another dialect, which can only be packed if it is for a null."""
+        name = DIALECTS[operand[0]].tested_for_null(operand[1])
+        if name is None:
+            raise Unpackable
+        put_test(&self.buffer, self.names.attribute(name, NULLS), EXISTS, ANY_TYPE, negated, 0)
+        return 0
 
     cdef int pack_test(self, constraint, name, op, kind, bint negated, operand) except -1:
         cdef bint folded = False
@@ -224,7 +247,8 @@ cdef class Packer:
             code = found
         if folded:
             learn_folds()
-        put_test(&self.buffer, self.names.attribute(name, folded), code, types, negated, rarity)
+        put_test(&self.buffer, self.names.attribute(name, FOLDED if folded else PLAIN), code,
+                 types, negated, rarity)
         if code >= TEXT_EQ:
             self.put_operand(code, operand, folded)
         elif code >= NUMBER_EQ:
@@ -264,6 +288,8 @@ cdef class Packer:
         if left is not None:
             self.asks.append(conjoin(left))
             residual = len(self.asks)
+            if whole is None:
+                residual |= when_needed(left, filter)
         if tests > 65535:
             raise ValueError(f"expected a filter of at most 65535 constraints, found {tests}")
         record = <Record *> (self.buffer.data + begin)

@@ -58,6 +58,10 @@ cdef enum:
 cdef enum:
     SHARED = 0x80000000  # of an owner: its subscription has several filters
 
+cdef enum:  # of a residual
+    IF_APART = 0x80000000  # it holds for an event without records in lists, if the tests do
+    IF_SEVERAL = 0x40000000  # it does not hold for an event with one value an attribute
+
 cdef enum:  # in the bytes of LIKE; UTF-8 has neither
     ANY_TEXT = 0xFE
     ANY_CHARACTER = 0xFF
@@ -67,7 +71,7 @@ ctypedef struct Record:
     uint32_t owner  # the number of the subscription, and whether it is SHARED
     uint16_t tests
     uint16_t constraints  # of the filter, residual ones too
-    uint32_t residual  # 1 + the place of a test that is left to Python; 0 if there is none
+    uint32_t residual  # 1 + the place of a test that is left to Python, and when; 0: none
 
 ctypedef struct Test:
     uint32_t attribute
@@ -82,6 +86,9 @@ ctypedef struct Number:
 
 cdef inline uint32_t number_in(uint32_t owner) noexcept nogil:
     return owner & ~<uint32_t> SHARED
+
+cdef inline uint32_t residual_in(const Record *record) noexcept nogil:
+    return record.residual & ~<uint32_t> (IF_APART | IF_SEVERAL)
 
 cdef inline size_t padded(size_t size) noexcept nogil:
     return (size + 7) & ~<size_t> 7

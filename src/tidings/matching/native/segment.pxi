@@ -7,15 +7,18 @@
 #   a key      a hash of (attribute, kind, value): an equality, the beginning or the end of a text,
 #              a run of its bytes (gram), or only that the attribute is present. One hash table.
 #   order      a single comparison, in a list sorted by its bound; nothing is left to test.
-#   a block    64 filters with ranges, each known by one-byte codes of its ends on two columns, and a
-#              box around all of them. Codes only exclude; what remains is tested.
+#   a block    64 filters with ranges on the same columns (a group; one column or two), each known
+#              by one-byte codes of its ends, and a box around all of them. The boxes of 64 blocks
+#              are codes in the same way. A third range, on any column, is beside the codes. Codes
+#              only exclude; what remains is tested.
 #   always     nothing but negations or residuals: tested with every event.
 
 cdef enum:
     MAGIC = 0x54535347  # "TSSG"
-    SEGMENT_VERSION = 1
-    BLOCK = 64
-    WITHIN = 32  # blocks in one outer box
+    SEGMENT_VERSION = 2
+    BLOCK = 64  # filters of a block, and boxes that are compared at once
+    SIDES = 2  # columns of a group, at most
+    ENDS = 2 * BLOCK  # bytes: the low ends of 64 ranges, then the high ones
 
 cdef enum:  # sections
     RECORDS
@@ -29,8 +32,6 @@ cdef enum:  # sections
     COLUMNS
     CUTS
     GROUPS
-    BOXES
-    OUTER
     CODES
     MEMBERS
     ALWAYS
@@ -84,6 +85,7 @@ ctypedef struct Attribute:
     uint32_t columns[2]  # 1 + the column of its numbers, of its texts
     uint32_t groups[2]  # of blocks whose first column is the one or the other: where they begin
     uint32_t group_counts[2]
+    uint32_t ordered  # whether there are ordered lists
     OrderedList lists[LISTS]
 
 ctypedef struct Column:
@@ -93,18 +95,17 @@ ctypedef struct Column:
     uint32_t count
 
 ctypedef struct Group:
-    uint32_t first  # its columns; the second is 1 + the column, or zero if there is none
-    uint32_t second
+    uint32_t columns[SIDES]
+    uint32_t sides  # how many these are
     uint32_t begin  # of its blocks
     uint32_t count
-    uint32_t outer  # of its outer boxes, each around up to WITHIN blocks
+    uint32_t codes  # of its boxes, then of its blocks: where they begin, in units of ENDS
 
-ctypedef struct Box:
-    uint8_t low[2]
-    uint8_t high[2]
+# The codes of 64 boxes are the ends of each side. Those of a block are the same, then the ends of a
+# third range of each filter and 64 times the column of that as uint16: 1 + the column, or zero.
 
 ctypedef struct Extra:
-    uint16_t column  # 1 + the column; zero: there is none
+    uint16_t column  # 1 + the column; zero, which all values meet: there is none
     uint8_t low
     uint8_t high
 
@@ -125,11 +126,10 @@ ctypedef struct Segment:
     const Column *columns
     const uint64_t *cuts
     const Group *groups
-    const Box *boxes
-    const Box *outer
     const uint8_t *codes
     const Member *members
     const uint32_t *always
+    PyObject **ids  # of the owners in ordered lists, if somebody wanted them as objects
 
 cdef uint32_t PREFIX_SIZES[8]
 PREFIX_SIZES[:] = [1, 2, 3, 4, 6, 8, 12, 16]
@@ -151,8 +151,6 @@ cdef void open_segment(Segment *segment, const void *block) noexcept nogil:
     segment.columns = <const Column *> (base + header.begins[COLUMNS])
     segment.cuts = <const uint64_t *> (base + header.begins[CUTS])
     segment.groups = <const Group *> (base + header.begins[GROUPS])
-    segment.boxes = <const Box *> (base + header.begins[BOXES])
-    segment.outer = <const Box *> (base + header.begins[OUTER])
     segment.codes = base + header.begins[CODES]
     segment.members = <const Member *> (base + header.begins[MEMBERS])
     segment.always = <const uint32_t *> (base + header.begins[ALWAYS])
@@ -185,19 +183,23 @@ ctypedef struct Entry:  # of the log
     uint32_t number
 
 ctypedef struct Codes:
-    uint32_t stamp  # the search that computed it
-    uint8_t present
+    uint32_t stamp  # the search that computed it; of another one: the event has no value there
     uint8_t low  # of the values of the column, the lowest code and the highest
     uint8_t high
 
 ctypedef struct Search:
     EventData event
-    uint32_t *stamps  # by number: the event that found it last
-    size_t stamp_count
-    uint32_t stamp
+    uint64_t *seen  # bits by number: found, and may be found once more
+    size_t seen_count  # numbers that these bits are about
+    bint seen_found  # some of those found have such a bit,
+    bint seen_more  # and some others
     uint32_t *found
     size_t found_count
     size_t found_room
+    bint wants_ids  # ids of ordered lists are found as objects (borrowed) where there are such
+    PyObject **ids
+    size_t id_count
+    size_t id_room
     const Record **asked  # records that only lack their residual
     size_t asked_count
     size_t asked_room
@@ -207,7 +209,7 @@ ctypedef struct Search:
     const Entry *late_entries  # and where they are
     uint32_t late_count  # entries to look at; zero if the log removes nothing
     size_t enough  # end when so many are found
-    Codes *codes
+    Codes *codes  # by 1 + the column; the first holds everything
     size_t code_room
     uint32_t code_stamp
     uint64_t checked  # records that were tested
@@ -216,6 +218,15 @@ ctypedef struct Search:
 
 cdef enum:
     NO_MEMBER = 0xFFFFFFFF
+    MOST_ROWS = 32  # events that are searched for together, at most 64
+
+ctypedef struct Rows:  # events that go through a segment together, so that they share its memory
+    Search searches[MOST_ROWS]
+    int count
+    uint64_t *having  # by attribute of the segment: the rows that have it, as bits
+    uint32_t *touched  # the attributes that some row has
+    uint32_t touched_count
+    size_t room
 
 cdef bint is_late(const Search *search, uint32_t number) noexcept nogil:
     cdef uint32_t i
@@ -232,18 +243,22 @@ cdef inline bint is_removed(const Search *search, uint32_t number) noexcept nogi
         and is_late(search, number)
     )
 
+cdef inline bint is_seen(const Search *search, uint32_t number) noexcept nogil:
+    return search.seen[number >> 6] >> (number & 63) & 1
+
 cdef int emit(Search *search, uint32_t number, bint shared) except -1 nogil:
     """A subscription is found; once, even if several of its filters or values lead to it."""
-    tidings_check(number < search.stamp_count)
+    tidings_check(number < search.seen_count)
     if is_removed(search, number):
         return 0
-    if shared or search.event.several:
-        if search.stamps[number] == search.stamp:
-            return 0
-        search.stamps[number] = search.stamp
     if search.found_count == search.found_room:
         search.found_room = 2 * search.found_room + 64
         search.found = <uint32_t *> enlarged(search.found, search.found_room * sizeof(uint32_t))
+    if shared or search.event.several:
+        if is_seen(search, number):
+            return 0
+        search.seen[number >> 6] |= <uint64_t> 1 << (number & 63)
+        search.seen_found = True
     search.found[search.found_count] = number
     search.found_count += 1
     return 0
@@ -267,14 +282,16 @@ cdef int ask(Search *search, const Record *record) except -1 nogil:
 cdef int check(Search *search, const Record *record, bint shared) except -1 nogil:
     """Test a record, and note its subscription if the event satisfies it."""
     cdef uint32_t number = number_in(record.owner)
-    tidings_check(number < search.stamp_count)
+    tidings_check(number < search.seen_count)
     shared = shared or record.owner & SHARED
-    if shared and search.stamps[number] == search.stamp:
+    if shared and is_seen(search, number):
         return 0
     search.checked += 1
     if not satisfied(record, &search.event):
         return 0
-    if record.residual:
+    if record.residual & IF_SEVERAL and not search.event.several:
+        return 0
+    if record.residual and (search.event.apart or not record.residual & IF_APART):
         return 0 if is_removed(search, number) else ask(search, record)
     return emit(search, number, shared)
 
@@ -408,13 +425,34 @@ cdef uint32_t texts_below(const Segment *segment, const uint32_t *records, uint3
             high = middle
     return low
 
+cdef int emit_ids(const Segment *segment, Search *search, size_t first, size_t count) \
+        except -1 nogil:
+    """The owners of a run of ordered lists as objects, which lie there in the same order."""
+    cdef size_t i, used
+    cdef uint32_t owner
+    if search.id_count + count > search.id_room:
+        search.id_room = 2 * (search.id_count + count)
+        search.ids = <PyObject **> enlarged(search.ids, search.id_room * sizeof(PyObject *))
+    used = search.id_count
+    for i in range(first, first + count):
+        owner = segment.owners[i]
+        if owner & SHARED:
+            emit(search, number_in(owner), True)
+        elif not is_removed(search, owner):
+            search.ids[used] = segment.ids[i]
+            used += 1
+    search.id_count = used
+    return 0
+
 cdef int emit_ordered(const Segment *segment, Search *search, const OrderedList *list, int kind,
                       uint32_t below) except -1 nogil:
     """The owners of the bounds on the right side of a value; `below` are below it."""
-    cdef const uint32_t *owners = segment.owners + list.begin
-    if kind == ABOVE or kind == AT_LEAST:
-        return emit_owners(search, owners, below)
-    return emit_owners(search, owners + below, list.count - below)
+    cdef bint above = kind == ABOVE or kind == AT_LEAST
+    cdef size_t first = list.begin + (0 if above else below)
+    cdef size_t count = below if above else list.count - below
+    if search.wants_ids and segment.ids != NULL and not search.event.several:
+        return emit_ids(segment, search, first, count)
+    return emit_owners(search, segment.owners + first, count)
 
 cdef int search_ordered(const Segment *segment, Search *search, const Attribute *local) \
         except -1 nogil:
@@ -482,99 +520,94 @@ cdef bint order_of(const EventData *event, const Value *value, bint is_text, uin
     order[0] = tidings_order_of_double(value.number.high)
     return True
 
-cdef inline const Codes *codes_of(const Segment *segment, Search *search, uint32_t place) \
-        noexcept nogil:
-    """The codes of the event's values on a column, computed once for a segment."""
-    if search.codes[place].stamp != search.code_stamp:
-        compute_codes(segment, search, place)
-    return &search.codes[place]
-
 cdef void compute_codes(const Segment *segment, Search *search, uint32_t place) noexcept nogil:
-    cdef Codes *codes = &search.codes[place]
+    """The codes of the event's values on a column, if it has some."""
+    cdef Codes *codes = &search.codes[1 + place]
     cdef const Column *column = &segment.columns[place]
     cdef const Value *value
     cdef uint64_t order
     cdef uint8_t code
-    codes.stamp = search.code_stamp
-    codes.present = False
     value = first_value(&search.event, column.attribute)
     while value != NULL:
         if order_of(&search.event, value, column.is_text, &order):
             code = code_of(segment.cuts + column.begin, column.count, order)
-            if not codes.present or code < codes.low:
-                codes.low = code
-            if not codes.present or code > codes.high:
-                codes.high = code
-            codes.present = True
+            if codes.stamp != search.code_stamp:
+                codes.stamp = search.code_stamp
+                codes.low = codes.high = code
+            codes.low = min(codes.low, code)
+            codes.high = max(codes.high, code)
         value = next_value(&search.event, value)
 
-cdef inline bint box_meets(const Box *box, const Codes *first, const Codes *second) noexcept nogil:
-    return (
-        box.low[0] <= first.high and box.high[0] >= first.low
-        and box.low[1] <= second.high and box.high[1] >= second.low
-    )
-
-cdef inline uint64_t block_survivors(const Segment *segment, size_t block, const Codes *first,
-                                     const Codes *second, bint has_second) noexcept nogil:
-    cdef const uint8_t *codes = segment.codes + 4 * BLOCK * block
-    cdef uint64_t mask = tidings_meet(codes, first.low, first.high)
-    if mask and has_second:
-        mask &= tidings_meet(codes + 2 * BLOCK, second.low, second.high)
-    return mask
-
-cdef inline bint extra_meets(const Segment *segment, Search *search, const Extra *extra) \
+cdef inline bint meets(const Search *search, uint32_t column, uint8_t low, uint8_t high) \
         noexcept nogil:
-    cdef const Codes *codes
-    if extra.column == 0:
-        return True
-    codes = codes_of(segment, search, extra.column - 1)
-    return codes.present and extra.low <= codes.high and extra.high >= codes.low
+    cdef const Codes *codes = &search.codes[column]
+    return (codes.stamp == search.code_stamp) & (low <= codes.high) & (high >= codes.low)
 
 cdef int check_members(const Segment *segment, Search *search, size_t block, uint64_t mask) \
         except -1 nogil:
     cdef const Member *members = segment.members + BLOCK * block
     cdef const Member *member
+    cdef const Extra *extra
     while mask:
         member = &members[tidings_lowest(mask)]
         mask &= mask - 1
+        extra = member.extra
         # The last block of a group may not be full.
-        if member.record != NO_MEMBER and extra_meets(segment, search, &member.extra[0]) and \
-                extra_meets(segment, search, &member.extra[1]):
+        if member.record != NO_MEMBER and \
+                meets(search, extra[0].column, extra[0].low, extra[0].high) and \
+                meets(search, extra[1].column, extra[1].low, extra[1].high):
             check(search, record_at(segment, member.record), False)
     return 0
 
+cdef inline uint64_t meeting(const uint8_t *codes, const Codes *const *values, uint32_t sides) \
+        noexcept nogil:
+    """Which of 64 filters or boxes have the event's values in all their ranges."""
+    cdef uint64_t mask = tidings_meet(codes, values[0].low, values[0].high)
+    if mask and sides > 1:
+        mask &= tidings_meet(codes + ENDS, values[1].low, values[1].high)
+    return mask
+
+cdef inline uint64_t meeting_third(const Search *search, const uint8_t *ends, uint64_t mask) \
+        noexcept nogil:
+    """Which of these filters have the event's values in their third range too."""
+    cdef const uint16_t *columns = <const uint16_t *> (ends + ENDS)
+    cdef uint64_t left = 0
+    cdef int i
+    while mask:  # without a branch that depends on the answer
+        i = tidings_lowest(mask)
+        mask &= mask - 1
+        left |= <uint64_t> meets(search, columns[i], ends[i], ends[BLOCK + i]) << i
+    return left
+
 cdef int search_group(const Segment *segment, Search *search, const Group *group) except -1 nogil:
-    cdef const Codes *first = codes_of(segment, search, group.first)
-    cdef const Codes *second
-    cdef Codes everything
-    cdef size_t block = group.begin, end = group.begin + group.count, outer, last
-    cdef uint64_t mask
-    if not first.present:
-        return 0
-    if group.second:
-        second = codes_of(segment, search, group.second - 1)
-        if not second.present:
+    cdef const Codes *values[SIDES]
+    cdef uint32_t sides = group.sides, width = sides * ENDS, i
+    cdef size_t block, nodes = (group.count + BLOCK - 1) // BLOCK, node
+    cdef const uint8_t *boxes = segment.codes + <size_t> group.codes * ENDS
+    cdef const uint8_t *codes
+    cdef uint64_t hit, mask
+    for i in range(sides):
+        values[i] = &search.codes[1 + group.columns[i]]
+        if values[i].stamp != search.code_stamp:
             return 0
-    else:
-        everything.low, everything.high = 0, 255
-        second = &everything
-    outer = group.outer
-    while block < end:
-        last = min(block + WITHIN, end)
-        if not box_meets(&segment.outer[outer], first, second):
-            block = last
-        outer += 1
-        while block < last:
-            if box_meets(&segment.boxes[block], first, second):
-                search.visited += 1
-                mask = block_survivors(segment, block, first, second, group.second != 0)
-                if mask:
-                    check_members(segment, search, block, mask)
-            block += 1
+    for node in range(nodes):
+        hit = meeting(boxes + node * width, values, sides)
+        while hit:
+            block = BLOCK * node + tidings_lowest(hit)
+            hit &= hit - 1
+            if block >= group.count:
+                break
+            search.visited += 1
+            codes = boxes + nodes * width + block * (width + 2 * ENDS)
+            mask = meeting(codes, values, sides)
+            if mask:
+                mask = meeting_third(search, codes + width, mask)
+            if mask:
+                check_members(segment, search, group.begin + block, mask)
     return 0
 
 cdef int prepare_codes(const Segment *segment, Search *search) except -1 nogil:
-    cdef size_t columns = segment.header.sizes[COLUMNS] // sizeof(Column)
+    cdef size_t columns = 1 + segment.header.sizes[COLUMNS] // sizeof(Column)
     if columns > search.code_room:
         search.codes = <Codes *> enlarged(search.codes, 2 * columns * sizeof(Codes))
         memset(search.codes + search.code_room, 0, (2 * columns - search.code_room) * sizeof(Codes))
@@ -583,33 +616,86 @@ cdef int prepare_codes(const Segment *segment, Search *search) except -1 nogil:
     if search.code_stamp == 0:
         memset(search.codes, 0, search.code_room * sizeof(Codes))
         search.code_stamp = 1
+    search.codes[0].stamp = search.code_stamp
+    search.codes[0].high = 255
     return 0
 
-cdef int match_segment(const Segment *segment, Search *search) except -1 nogil:
-    """Find the subscriptions of a segment that the event satisfies."""
+cdef int match_lists(const Segment *segment, Search *search, Rows *rows, int row) \
+        except -1 nogil:
+    """Find subscriptions by keys and in order, and note the attributes that may have blocks."""
     cdef const Attribute *local
-    cdef uint32_t i, j, side
+    cdef uint32_t i, side, place
     prepare_codes(segment, search)
     for i in range(segment.header.sizes[ALWAYS] // sizeof(uint32_t)):
         check(search, record_at(segment, segment.always[i]), False)
     for i in range(search.event.present_count):
+        if search.found_count >= search.enough:
+            return 0
         local = local_attribute(segment, search.event.present[i])
         if local == NULL:
             continue
         if local.kinds:
             probe_values(segment, search, local)
-        search_ordered(segment, search, local)
+        if local.ordered:
+            search_ordered(segment, search, local)
+        for side in range(2):
+            if local.columns[side]:
+                compute_codes(segment, search, local.columns[side] - 1)
+        if local.group_counts[0] or local.group_counts[1]:
+            place = <uint32_t> (local - segment.attributes)
+            if rows.having[place] == 0:
+                rows.touched[rows.touched_count] = place
+                rows.touched_count += 1
+            rows.having[place] |= <uint64_t> 1 << row
+    return 0
+
+cdef int match_segment(const Segment *segment, Rows *rows) except -1 nogil:
+    """Find the subscriptions of a segment that events satisfy, group by group of its blocks."""
+    cdef const Attribute *local
+    cdef const Group *group
+    cdef Search *search
+    cdef uint64_t having
+    cdef uint32_t i, j, side
+    prepare_rows(rows, segment.header.sizes[ATTRIBUTES] // sizeof(Attribute))
+    for i in range(rows.count):
+        match_lists(segment, &rows.searches[i], rows, i)
+    for i in range(rows.touched_count):
+        local = &segment.attributes[rows.touched[i]]
         for side in range(2):
             for j in range(local.group_counts[side]):
-                search_group(segment, search, &segment.groups[local.groups[side] + j])
-        if search.found_count >= search.enough:
-            return 0
+                group = &segment.groups[local.groups[side] + j]
+                having = rows.having[rows.touched[i]]
+                while having:
+                    search = &rows.searches[tidings_lowest(having)]
+                    having &= having - 1
+                    if search.found_count < search.enough:
+                        search_group(segment, search, group)
     return 0
+
+cdef int prepare_rows(Rows *rows, size_t attributes) except -1 nogil:
+    cdef uint32_t i
+    for i in range(rows.touched_count):
+        rows.having[rows.touched[i]] = 0
+    rows.touched_count = 0
+    if attributes > rows.room:
+        rows.having = <uint64_t *> enlarged(rows.having, attributes * sizeof(uint64_t))
+        memset(rows.having + rows.room, 0, (attributes - rows.room) * sizeof(uint64_t))
+        rows.touched = <uint32_t *> enlarged(rows.touched, attributes * sizeof(uint32_t))
+        rows.room = attributes
+    return 0
+
+cdef void free_rows(Rows *rows) noexcept nogil:
+    cdef int i
+    for i in range(MOST_ROWS):
+        free_search(&rows.searches[i])
+    free(rows.having)
+    free(rows.touched)
 
 cdef void free_search(Search *search) noexcept nogil:
     free_event(&search.event)
-    free(search.stamps)
+    free(search.seen)
     free(search.found)
+    free(search.ids)
     free(<void *> search.asked)
     free(search.codes)
     memset(search, 0, sizeof(Search))

@@ -24,6 +24,11 @@ cdef class Block:
     cdef bint busy  # a merge is reading it, to take its place
 
     def __dealloc__(self):
+        cdef size_t i
+        if self.segment.ids != NULL:
+            for i in range(owners_in(&self.segment)):
+                Py_XDECREF(self.segment.ids[i])
+            free(self.segment.ids)
         free(self.owned)
 
     @staticmethod
@@ -36,6 +41,11 @@ cdef class Block:
 
     cdef uint32_t filters(self) noexcept:
         return self.segment.header.filters
+
+
+cdef inline size_t owners_in(const Segment *segment) noexcept nogil:
+    """The length of all ordered lists together."""
+    return segment.header.sizes[OWNERS] // sizeof(uint32_t)
 
 
 cdef class Log:
@@ -65,6 +75,7 @@ cdef class Marks:
 
     cdef uint64_t *words
     cdef size_t count  # numbers that it is about
+    cdef bint some  # there was one, at least
 
     def __dealloc__(self):
         free(self.words)
@@ -77,12 +88,14 @@ cdef class Marks:
         made.words = <uint64_t *> zeroed(words * sizeof(uint64_t))
         if other is not None:
             memcpy(made.words, other.words, other.count // 64 * sizeof(uint64_t))
+            made.some = other.some
         made.count = 64 * words
         return made
 
     cdef inline void put(self, uint32_t number, bint removed) noexcept nogil:
         tidings_check(number < self.count)
         if removed:
+            self.some = True
             self.words[number >> 6] |= <uint64_t> 1 << (number & 63)
         else:
             self.words[number >> 6] &= ~(<uint64_t> 1 << (number & 63))
@@ -117,7 +130,7 @@ cdef class State:
         view.segments = self.segments
         view.segment_count = len(self.blocks)
         view.marks = self.marks.words
-        view.mark_count = self.marks.count
+        view.mark_count = self.marks.count if self.marks.some else 0
         view.entries = self.log.entries
         view.entry_count = self.log.count
         return view
@@ -133,37 +146,52 @@ cdef class State:
 cdef class Context:
     """What one thread needs to match events; a table keeps some that are not in use."""
 
-    cdef Search search
+    cdef Rows rows
+    cdef Search *search  # of the first row, which a single event uses
     cdef Json json
     cdef NameTable table  # that the reader of JSON uses
 
+    def __cinit__(self):
+        self.search = &self.rows.searches[0]
+
     def __dealloc__(self):
-        free_search(&self.search)
+        free_rows(&self.rows)
         free(self.json.path)
         free(self.json.seen)
 
-    cdef int prepare(self, Names names, uint64_t seed, size_t numbers) except -1:
-        """Make ready for the next event."""
-        cdef Search *search = &self.search
-        search.event.seed = seed
-        search.event.folded = names.folded
-        if search.stamp_count < numbers:
-            search.stamps = <uint32_t *> enlarged(search.stamps, 2 * numbers * sizeof(uint32_t))
-            memset(search.stamps + search.stamp_count, 0,
-                   (2 * numbers - search.stamp_count) * sizeof(uint32_t))
-            search.stamp_count = 2 * numbers
-        search.enough = SIZE_MAX
-        next_stamp(search)
-        return start_event(&search.event, names.count)
+    cdef int prepare(self, Names names, uint64_t seed, size_t numbers, int count) except -1:
+        """Make ready for the next `count` events."""
+        cdef Search *search
+        cdef size_t words
+        cdef int i
+        self.rows.count = count
+        for i in range(count):
+            search = &self.rows.searches[i]
+            search.event.seed = seed
+            search.event.derived = names.derived
+            if search.seen_count < numbers:
+                words = 2 * numbers // 64 + 1
+                search.seen = <uint64_t *> enlarged(search.seen, words * sizeof(uint64_t))
+                memset(search.seen + search.seen_count // 64, 0,
+                       (words - search.seen_count // 64) * sizeof(uint64_t))
+                search.seen_count = 64 * words
+            search.enough = SIZE_MAX
+            search.wants_ids = False
+            forget(search)
+            start_event(&search.event, names.count)
+        return 0
 
 
-cdef inline void next_stamp(Search *search) noexcept nogil:
+cdef void forget(Search *search) noexcept nogil:
     """Forget what was found for the last event."""
-    search.stamp += 1
-    if search.stamp == 0:
-        memset(search.stamps, 0, search.stamp_count * sizeof(uint32_t))
-        search.stamp = 1
-    search.found_count = search.asked_count = 0
+    cdef size_t i
+    if search.seen_more:
+        memset(search.seen, 0, search.seen_count // 8)
+    elif search.seen_found:
+        for i in range(search.found_count):
+            search.seen[search.found[i] >> 6] = 0
+    search.seen_found = search.seen_more = False
+    search.found_count = search.id_count = search.asked_count = 0
 
 cdef void note_late(Search *search, const Entry *entries, uint32_t count) noexcept nogil:
     """Note the numbers that the log removes."""
@@ -187,17 +215,22 @@ cdef int match_log(Search *search, const Entry *entries, uint32_t count) except 
             check(search, entries[i].record, False)
     return 0
 
-cdef int match_view(Search *search, const View *view) except -1 nogil:
-    """Find all subscriptions of the table at one moment, for one event."""
+cdef int match_view(Rows *rows, const View *view) except -1 nogil:
+    """Find all subscriptions of the table at one moment, for each of some events."""
+    cdef Search *search
     cdef size_t i
-    note_late(search, view.entries, view.entry_count)
-    search.removed = view.marks
-    search.removed_count = view.mark_count
+    cdef int row
+    for row in range(rows.count):
+        search = &rows.searches[row]
+        note_late(search, view.entries, view.entry_count)
+        search.removed = view.marks
+        search.removed_count = view.mark_count
     for i in range(view.segment_count):
-        match_segment(view.segments[i], search)
-        if search.found_count >= search.enough:
-            return 0
-    return match_log(search, view.entries, view.entry_count)
+        match_segment(view.segments[i], rows)
+    for row in range(rows.count):
+        if rows.searches[row].found_count < rows.searches[row].enough:
+            match_log(&rows.searches[row], view.entries, view.entry_count)
+    return 0
 
 
 cdef class Moment:

@@ -2,10 +2,25 @@
 
 `syntax` reads a text into branches, `translation` turns these into an expression of ours,
 `evaluation` evaluates residuals, and `writing` turns expressions of ours into text. `DIALECTS`
-calls the four functions below.
+calls the functions below.
 """
 
-from tidings.language.dialects.eventbridge.translation import names, read, test
+from tidings.language.dialects.eventbridge.translation import (
+    names,
+    only_about_lists,
+    only_of_several,
+    read,
+    test,
+    tested_for_null,
+)
 from tidings.language.dialects.eventbridge.writing import write
 
-__all__ = ["names", "read", "test", "write"]
+__all__ = [
+    "names",
+    "only_about_lists",
+    "only_of_several",
+    "read",
+    "test",
+    "tested_for_null",
+    "write",
+]

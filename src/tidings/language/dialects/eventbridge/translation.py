@@ -81,6 +81,48 @@ def names(text: str) -> frozenset[str]:
     )
 
 
+def tested_for_null(text: str) -> str | None:
+    """The field that a pattern tests for null and for nothing else."""
+    match _branches(text):
+        case [branch] if len(branch) == 1:
+            ((name, choices),) = branch.items()
+            if [(c.kind, c.operand) for c in choices] == [("word", None)]:
+                return name if 0 < len(name) <= MAX_NAME else None
+    return None
+
+
+def only_about_lists(text: str, beside: Iterable[Constraint]) -> bool:
+    """Whether a pattern follows from constraints, where no record lies in a list.
+
+    Then fields are independent of each other, so it follows if each field does.
+    """
+    held = set(beside)
+    branches = _branches(text)
+    return len(branches) == 1 and all(_follows(_field(n, branches[0]), held) for n in branches[0])
+
+
+def only_of_several(text: str, beside: Iterable[Constraint]) -> bool:
+    """Whether a pattern is `anything-but` what constraints say, so that one value cannot do."""
+    match _branches(text):
+        case [branch] if len(branch) == 1:
+            ((name, choices),) = branch.items()
+            if [choice.kind for choice in choices] == ["but"]:
+                held = set(beside)
+                return any(_follows(_meaning(name, test), held) for test in choices[0].operand)
+    return False
+
+
+def _follows(meaning: Meaning, held: set[Constraint]) -> bool:
+    """Whether constraints have an alternative of a test among them, which must be exact."""
+    if meaning.needed != meaning.exact:
+        return False
+    parts = meaning.exact.parts if isinstance(meaning.exact, Or) else (meaning.exact,)
+    return any(
+        all(one in held for one in (part.parts if isinstance(part, And) else (part,)))
+        for part in parts
+    )
+
+
 @lru_cache(maxsize=1 << 12)
 def _branches(text: str) -> list[Branch]:
     return read_event_pattern(text)
