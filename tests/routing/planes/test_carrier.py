@@ -21,7 +21,7 @@ from tidings.routing.packets import (
     Summary,
     publication_of,
 )
-from tidings.routing.planes.carrier import MOST_HOPS, Carried, Carrier, Meshed
+from tidings.routing.planes.carrier import MOST_HOPS, Carried, Carrier, Copies, Meshed
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
@@ -47,7 +47,7 @@ class Postman:
 
     def __init__(self, node: str, life: int, topologies: Topologies, meshed: bool) -> None:
         self.plane = LinkState(node, life, USUAL, topologies)
-        self.mesh = Meshed(node)
+        self.mesh = Meshed(node, life)
         self.carrier: Carrier = self.mesh if meshed else Carried(node, self.plane)
         self.got: list[tuple[str, str]] = []
 
@@ -138,7 +138,7 @@ def test_a_parcel_for_nobody_or_in_a_circle_is_dropped_and_told() -> None:
     network, log, nodes = post(topology("line:3"), frozenset({NEIGHBOURS, UNICAST}))
     network.tell("0", Publish({"to": "9", "text": "hello"}))
     out: list[Action] = []
-    tired = Parcel("0", "2", MOST_HOPS, Again())
+    tired = Parcel("0", 1, 1, "2", MOST_HOPS, Again())
     assert nodes["1"].carrier.received("0", tired, out) is None
     assert [action.reason for action in out if isinstance(action, Drop)] == ["too many hops"]
     assert log.drops == ["no path"]
@@ -174,13 +174,22 @@ def test_what_a_protocol_has_not_declared_it_may_not_send() -> None:
 
 def test_the_event_in_an_envelope_is_found_and_no_parcel_holds_a_parcel() -> None:
     event = Publication("a", 1, 1, {"x": 1})
-    parcel = Parcel("a", "b", 0, event)
+    parcel = Parcel("a", 1, 1, "b", 0, event)
     assert publication_of(event) is event
     assert publication_of(parcel) is event
-    assert publication_of(Parcel("a", "b", 0, Again())) is None
+    assert publication_of(Parcel("a", 1, 1, "b", 0, Again())) is None
     assert publication_of(Again()) is None
     data = msgspec.msgpack.encode(parcel)
     assert msgspec.msgpack.decode(data, type=Packet) == parcel
-    nested = msgspec.msgpack.encode(Parcel("a", "b", 0, parcel))  # type: ignore[arg-type]
+    nested = msgspec.msgpack.encode(Parcel("a", 1, 1, "b", 0, parcel))  # type: ignore[arg-type]
     with pytest.raises(msgspec.ValidationError):
         msgspec.msgpack.decode(nested, type=Packet)
+
+
+def test_a_copy_is_dropped_and_what_comes_back_by_a_detour_is_not() -> None:
+    copies = Copies()
+    assert copies.first(Parcel("a", 1, 1, "b", 2, Again()))
+    assert not copies.first(Parcel("a", 1, 1, "b", 2, Again()))
+    assert copies.first(Parcel("a", 1, 1, "b", 4, Again()))
+    assert not copies.first(Parcel("a", 1, 1, "b", 2, Again()))
+    assert copies.first(Parcel("a", 2, 1, "b", 2, Again()))  # of another life

@@ -3,7 +3,8 @@
 `Carried` sends a parcel hop by hop over the routes of the link-state plane. It works on every
 network, in the simulator and live. A packet for a node takes as many packets as there are hops.
 While routes change, nodes may disagree about the next hop; a parcel then goes back and forth until
-they agree, and is lost only if a link fails or it makes too many hops.
+they agree, and is lost only if a link fails or it makes too many hops. Copies that links make are
+dropped, so a parcel arrives once at most.
 
 `Meshed` is the model of peer-to-peer papers, for the simulator: a node speaks to whomever it has
 heard of, and the network below takes its shortest path. The protocol's row must declare `anyone`.
@@ -17,10 +18,14 @@ from collections.abc import Collection
 from typing import Final
 from typing import Protocol as Interface
 
+import msgspec
+
 from tidings.routing.packets import Contents, Parcel
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.protocol import Action, Drop, Send
 
+REMEMBERED: Final = 1_024  # parcels of each source
+SOURCES: Final = 4_096  # whose parcels are remembered
 MOST_HOPS: Final = 255  # of a parcel; a path is shorter, so beyond that it goes in circles
 
 
@@ -44,6 +49,8 @@ class Carried:
     def __init__(self, node: str, plane: LinkState) -> None:
         self.node = node
         self._plane = plane
+        self._number = 0
+        self._copies = Copies()
 
     @property
     def reach(self) -> Collection[str]:
@@ -52,13 +59,17 @@ class Carried:
 
     def send(self, target: str, packet: Contents, out: list[Action]) -> bool:
         """Send a packet to another node; False, and a `Drop`, if there is no path to it."""
-        return self._pass(Parcel(self.node, target, 0, packet), out)
+        self._number += 1
+        return self._pass(Parcel(self.node, self._plane.life, self._number, target, 0, packet), out)
 
     def received(self, neighbour: str, parcel: Parcel, out: list[Action]) -> Contents | None:
         """A parcel has come: its packet if it is for this node, else it is sent on."""
-        if parcel.target == self.node:
+        if not self._copies.first(parcel):
+            out.append(Drop("a duplicate", parcel))
+        elif parcel.target == self.node:
             return parcel.packet
-        self._pass(Parcel(parcel.source, parcel.target, parcel.hops + 1, parcel.packet), out)
+        else:
+            self._pass(msgspec.structs.replace(parcel, hops=parcel.hops + 1), out)
         return None
 
     def _pass(self, parcel: Parcel, out: list[Action]) -> bool:
@@ -75,19 +86,43 @@ class Carried:
         return False
 
 
+class Copies:
+    """Tells a copy of a parcel, which a link has made, from one that comes back by a detour."""
+
+    def __init__(self) -> None:
+        self._hops: dict[tuple[str, int], dict[int, int]] = {}  # by source and life: number, hops
+
+    def first(self, parcel: Parcel) -> bool:
+        """Whether the parcel is no copy. One that has come back has made more hops."""
+        seen = self._hops.setdefault((parcel.source, parcel.life), {})
+        if parcel.hops <= seen.get(parcel.number, -1):
+            return False
+        if len(seen) >= REMEMBERED and parcel.number not in seen:
+            del seen[next(iter(seen))]
+        seen[parcel.number] = parcel.hops
+        if len(self._hops) > SOURCES:
+            del self._hops[next(iter(self._hops))]
+        return True
+
+
 class Meshed:
     """Parcels straight to any node that this one has heard of.
 
-    >>> mesh, out = Meshed("a"), []
-    >>> mesh.meet("c")
-    >>> from tidings.routing.packets import Again
-    >>> mesh.send("c", Again(), out), mesh.send("d", Again(), out)
-    (True, False)
+        >>> mesh, out = Meshed("a", 1), []
+        >>> mesh.meet("c")
+        >>> import msgspec
+
+    from tidings.routing.packets import Again
+        >>> mesh.send("c", Again(), out), mesh.send("d", Again(), out)
+        (True, False)
     """
 
-    def __init__(self, node: str) -> None:
+    def __init__(self, node: str, life: int) -> None:
         self.node = node
+        self.life = life
         self._heard: dict[str, None] = {}
+        self._number = 0
+        self._copies = Copies()
 
     @property
     def reach(self) -> Collection[str]:
@@ -105,7 +140,8 @@ class Meshed:
 
     def send(self, target: str, packet: Contents, out: list[Action]) -> bool:
         """Send a packet to another node; False, and a `Drop`, if it was never heard of."""
-        parcel = Parcel(self.node, target, 0, packet)
+        self._number += 1
+        parcel = Parcel(self.node, self.life, self._number, target, 0, packet)
         if target not in self._heard:
             out.append(Drop("not heard of", parcel))
             return False
@@ -117,5 +153,8 @@ class Meshed:
         self.meet(parcel.source)
         if parcel.target != self.node:
             out.append(Drop("for another node", parcel))
-            return None
-        return parcel.packet
+        elif not self._copies.first(parcel):
+            out.append(Drop("a duplicate", parcel))
+        else:
+            return parcel.packet
+        return None
