@@ -157,6 +157,37 @@ class Returned(Struct, frozen=True, gc=False, array_like=True, tag=17):
     reason: str
 
 
+class Entries(Struct, frozen=True, gc=False, array_like=True, tag=140):
+    """What the users of a node want or advertise, or how it has changed; held by other nodes."""
+
+    kind: int  # 0: interests, 1: advertisements
+    origin: str
+    life: int
+    number: int
+    turn: int  # how often the origin has told this number again
+    before: int  # the number that the change is from; 0: `added` is all there is
+    added: tuple[tuple[str, str], ...]  # id and predicate
+    removed: tuple[str, ...]  # ids
+
+
+class Kept(Struct, frozen=True, gc=False, array_like=True, tag=141):
+    """I hold the entries of this number, and so do all below me in the origin's tree."""
+
+    kind: int
+    origin: str
+    life: int
+    number: int
+    turn: int
+    topology: int  # the links by which I know who is below me, as a digest
+
+
+class Holdings(Struct, frozen=True, gc=False, array_like=True, tag=142):
+    """Whose entries I hold, up to which number: send me what you have newer."""
+
+    kind: int
+    known: tuple[tuple[str, int, int], ...]  # origin, life, number
+
+
 Contents = (
     Hello
     | Records
@@ -174,13 +205,18 @@ Contents = (
     | Switched
     | Answer
     | Returned
+    | Entries
+    | Kept
+    | Holdings
 )
 
 
 class Parcel(Struct, frozen=True, gc=False, array_like=True, tag=15):
-    """The envelope of the carrier: a packet from any node to any other, or to several hops on."""
+    """The envelope of the carrier: a packet from any node to any other."""
 
     source: str
+    life: int
+    number: int  # by which copies are known
     target: str
     hops: int  # that it has made
     packet: Contents  # a parcel holds no parcel
