@@ -59,7 +59,8 @@ class World:
     def publish(self, name: str, event: dict[str, Any]) -> list[Exception | None]:
         """The outcome, as soon as it is known."""
         core, outcome = self.cluster.clients[name].core, list[Exception | None]()
-        self.do(name, lambda: core.publish(event, "received", outcome.append))
+        settled = lambda count, error: outcome.append(error)  # noqa: E731
+        self.do(name, lambda: core.publish(event, "received", settled))
         return outcome
 
 

@@ -1,6 +1,6 @@
 """A protocol for tests: interests replicated, events sent to each node that wants them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tidings.matching.scan import Scan
@@ -155,6 +155,9 @@ class ReplicatedRouter:
     @property
     def table(self) -> dict[str, str]:
         return {}
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        return range(len(events))
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         return {}
