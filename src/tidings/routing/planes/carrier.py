@@ -108,11 +108,9 @@ class Copies:
 class Meshed:
     """Parcels straight to any node that this one has heard of.
 
+        >>> from tidings.routing.packets import Again
         >>> mesh, out = Meshed("a", 1), []
         >>> mesh.meet("c")
-        >>> import msgspec
-
-    from tidings.routing.packets import Again
         >>> mesh.send("c", Again(), out), mesh.send("d", Again(), out)
         (True, False)
     """
