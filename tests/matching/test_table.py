@@ -17,6 +17,7 @@ from tidings.language.constraint import Constraint
 from tidings.language.expression import Expression, conjoin
 from tidings.matching.contract import Id
 from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.scan import Scan
 from tidings.matching.statistics import statistics_of
 from tidings.matching.table import Table
 
@@ -27,6 +28,23 @@ def laid_out(event: dict[str, Any]) -> dict[str, list[Any]]:
     """An event as the slow twin takes it."""
     flat = Event(event)
     return {n: list(v) if isinstance(v, tuple) else [v] for n, v in flat.items()}
+
+
+@settings(max_examples=examples(50))
+@given(subscription_sets, st.lists(strategies.flat_events, max_size=6))
+def test_many_events_find_what_each_of_them_finds(
+    expressions: list[Expression], events: list[dict[str, Any]]
+) -> None:
+    pairs = [(f"s{n}" if n % 2 else n, Predicate(e)) for n, e in enumerate(expressions)]
+    expected = {
+        place: found for place, one in enumerate(events) if (found := Scan(pairs).match(one))
+    }
+    for matcher in (Table(pairs), Scan(pairs)):
+        each = matcher.match_each(events)
+        assert list(each) == list(expected)
+        assert {place: sorted(ids, key=str) for place, ids in each.items()} == {
+            place: sorted(ids, key=str) for place, ids in expected.items()
+        }
 
 
 @given(subscription_sets, st.lists(strategies.flat_events, min_size=1, max_size=4))

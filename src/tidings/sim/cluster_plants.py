@@ -29,9 +29,11 @@ from tidings.live.link import Link
 from tidings.live.pending import Pending
 from tidings.live.probes import Probes
 from tidings.live.router_core import RouterCore
-from tidings.live.session import Session
+from tidings.live.session import Batch, Session
 from tidings.live.stream import Stream
 from tidings.live.timers import Timers
+from tidings.routing.planes.board import Board
+from tidings.routing.planes.local import Local
 from tidings.sim.cluster_trial import Drawn, Result, draw, draw_stall, run
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
@@ -234,6 +236,24 @@ def publishes_again(self: Session, stream: Stream, message: m.Publish) -> None:
 
 
 _publish = Session._publish
+
+
+def overlooks_links(self: Board, events: Any, table: Any) -> Any:
+    """A router passes over publications that only others want."""
+    return _look_ahead(self, events, {})
+
+
+_look_ahead = Board.look_ahead
+
+
+def passes_over_late(self: Session, batch: Batch, until: int) -> None:
+    """Publications that nobody wants are not reported at the level that was asked for."""
+    level, batch.level = batch.level, 0
+    _pass_over(self, batch, until)
+    batch.level = level
+
+
+_pass_over = Session._pass_over
 
 
 def taken_is_any(self: Session, number: int, noticed: int) -> None:
@@ -530,6 +550,10 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "resumed forgets": ClusterPlant([(Outflow, "resumed", resumed_forgets)], RING, first=25),
     "reset keeps gates": ClusterPlant([(Outflow, "reset", reset_keeps_gates)], "ring:4"),
     "ended session keeps its gate": ClusterPlant([(Session, "end", end_keeps_gate)]),
+    # Looking ahead
+    "looks past links": ClusterPlant([(Board, "look_ahead", overlooks_links)], "line:3"),
+    "the unwanted are not numbered": ClusterPlant([(Local, "pass_over", lambda self, count: None)]),
+    "the unwanted are not reported": ClusterPlant([(Session, "_pass_over", passes_over_late)]),
     # Clients that do not come back
     "gives up after a late greeting": ClusterPlant(
         [(ClientCore, "_too_late", gives_up)], harmful=("stall router",)
