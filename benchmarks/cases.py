@@ -167,22 +167,27 @@ def check(matcher: Matcher, load: Load) -> None:
 
 
 def timed(
-    case: str, run: Callable[[int], object], most: int, repeats: int, least: int = 1
+    case: str,
+    run: Callable[[int], object],
+    most: int,
+    repeats: int,
+    least: int = 1,
+    clock: Callable[[], float] = time.process_time,
 ) -> Measurement:
     """Time a function; each repeat runs as many operations as fit into it."""
     count, seconds = min(least, most), 0.0
     fewest = count
     while True:
-        start = time.perf_counter()
+        start = clock()
         run(count)
-        seconds = time.perf_counter() - start
+        seconds = clock() - start
         if count >= most or seconds > REPEAT_S / 20:
             break
         count = min(most, count * 4)
     count = max(fewest, min(most, int(count * REPEAT_S / max(seconds, 1e-9))))
     gc.disable()
     try:
-        return measure(case, count, lambda: run(count), repeats)
+        return measure(case, count, lambda: run(count), repeats, clock)
     finally:
         gc.enable()
 
@@ -193,9 +198,9 @@ def timed_building(name: str, pairs: Pairs, options: Options) -> tuple[Matcher, 
     while True:
         gc.collect()
         gc.disable()
-        start = time.perf_counter()
+        start = time.process_time()
         matcher = build(name, pairs, options.rounds)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
         gc.enable()
         if len(seconds) >= options.repeats or sum(seconds) > BUILDING_S:
             return matcher, seconds
@@ -277,6 +282,7 @@ def measured(name: str, load: Load, options: Options, command: str) -> Line:
             rows,
             options.repeats,
             rows,
+            time.perf_counter,
         )
         line["us_per_event_batch_2_threads"] = round(two.best_us, 3)
     return line
@@ -332,7 +338,7 @@ def under_updates(load: Load, options: Options, command: str) -> Line:
     still, table = Table(held), Table(held)
     check(table, load._replace(pairs=held))
     match_for(still, load.events, REPEAT_S / 4)
-    before = match_for(still, load.events, options.seconds / 2)
+    before, before_s = match_for(still, load.events, options.seconds / 2)
     match_for(table, load.events, REPEAT_S / 4)
     stop = threading.Event()
     done = 0
@@ -355,14 +361,15 @@ def under_updates(load: Load, options: Options, command: str) -> Line:
 
     thread = threading.Thread(target=update)
     thread.start()
-    busy = match_for(table, load.events, options.seconds)
+    busy, busy_s = match_for(table, load.events, options.seconds)
     stop.set()
     thread.join()
     left = list(zip(ids, predicates, strict=True))[done // 2 :]
     check(table, load._replace(pairs=left))  # type: ignore[arg-type]
     table.wait()
     check(table, load._replace(pairs=left))  # type: ignore[arg-type]
-    alone = sorted(before + match_for(still, load.events, options.seconds / 2))
+    after, after_s = match_for(still, load.events, options.seconds / 2)
+    alone, alone_s = sorted(before + after), (before_s + after_s) / 2
     return {
         "matcher": "table",
         "workload": load.name,
@@ -374,6 +381,9 @@ def under_updates(load: Load, options: Options, command: str) -> Line:
         "us_per_event_alone": round(statistics.mean(alone) * 1e6, 3),
         "us_per_event": round(statistics.mean(busy) * 1e6, 3),
         "ratio": round(statistics.mean(busy) / statistics.mean(alone), 3),
+        "us_processor_alone": round(alone_s * 1e6, 3),
+        "us_processor": round(busy_s * 1e6, 3),
+        "ratio_processor": round(busy_s / alone_s, 3),
         "us_median_alone": round(alone[len(alone) // 2] * 1e6, 3),
         "us_median": round(busy[len(busy) // 2] * 1e6, 3),
         "us_99_percent_alone": round(alone[len(alone) * 99 // 100] * 1e6, 3),
@@ -390,12 +400,13 @@ def kept_back(held: int, seconds: float) -> int:
     return min(int(UPDATES_PER_S * seconds / 2), held // 2)
 
 
-def match_for(table: Table, events: list[Record], seconds: float) -> list[float]:
-    """Match events for some time; how long each took, sorted."""
+def match_for(table: Table, events: list[Record], seconds: float) -> tuple[list[float], float]:
+    """Match events for some time; how long each took, sorted, and its processor time on average."""
     taken: list[float] = []
     gc.collect()
     gc.disable()
     end = time.perf_counter() + seconds
+    processor = time.thread_time()
     while time.perf_counter() < end:
         for event in events:
             before = time.perf_counter()
@@ -403,5 +414,6 @@ def match_for(table: Table, events: list[Record], seconds: float) -> list[float]
             taken.append(time.perf_counter() - before)
             if taken[-1] > seconds / 100 and time.perf_counter() > end:
                 break
+    processor = time.thread_time() - processor
     gc.enable()
-    return sorted(taken)
+    return sorted(taken), processor / len(taken)

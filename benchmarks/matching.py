@@ -7,7 +7,8 @@ beside the figures of paper F.
 How: the workload is generated first and frozen out of the garbage collector's sight; the collector
 is off while an index is built and while it is timed. The answer is checked before it is timed. A
 repeat takes as many of the events as it can in a few seconds, so slow matchers see fewer of them,
-and a batch has fewer rows where it would take long.
+and a batch has fewer rows where it would take long. Times are processor time; with two
+threads waiting counts, and under updates both are printed.
 Single events are dictionaries of Python, and what it costs to read them is part of the figure.
 Batches are Arrow, matched on one core. Building starts from predicates in normal form, not from
 text. Rules that Python packages evaluate one by one are timed on some and scaled up linearly.

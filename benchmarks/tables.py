@@ -85,6 +85,7 @@ def show_updates(lines: list[Line]) -> None:
     """Matching under updates beside matching alone."""
     print("table: µs an event alone, and while another thread adds and removes")
     columns = ["subscriptions", "updates_per_s", "us_per_event_alone", "us_per_event", "ratio"]
+    columns += ["us_processor_alone", "us_processor", "ratio_processor"]
     columns += ["us_median", "us_99_percent", "us_longest_alone", "us_longest"]
     show(
         ["workload", *(column.removeprefix("us_").replace("_", " ") for column in columns)],

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 FIGURES = [
     f"{name}_{unit}"
-    for name in ("decode", "match", "batch_decode", "batch_match")
+    for name in ("json", "json_batch", "decode", "match", "batch_decode", "batch_match")
     for unit in ("per_s", "us", "spread_us")
 ]
 
