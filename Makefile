@@ -60,7 +60,7 @@ bench: $(BUILT)  ## measure
 	@$(RUN) -m benchmarks.matching --paper
 	@$(RUN) -m benchmarks.dialects
 	@$(RUN) -m benchmarks.simulation
-	@$(RUN) -m benchmarks.spark --subscriptions 100000 --events 100000 --rule-events 200000
+	@$(RUN) -m benchmarks.spark --subscriptions 100000 --events 100000 --rule-events 200000 --most 100000
 	@$(RUN) -m benchmarks.network
 
 # The tests that take minutes, then protocols under faults. Each prints the command that replays a seed

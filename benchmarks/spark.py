@@ -1,15 +1,27 @@
-"""Matching on Spark: ours beside a join, a Python UDF, and the bare engine in one process.
+"""Matching on Spark: ours beside joins, a pandas UDF, the bare boundary to Python and the engine.
 
-`python -m benchmarks.spark [--case rules|forwarding] [--json]` measures; sizes are options.
+`python -m benchmarks.spark [--case rules|growth|forwarding] [--json]` measures; sizes are options.
 
-`rules`: events of six typed columns, four reals and two texts, against three sets of rules, of
-which an event satisfies about ten. In `rules of any sort` a rule is one conjunction or two of two
-to four constraints on any of the six columns; in `rules by region` every rule asks for one of
-twenty regions and two ranges, so an event has hundreds of candidates; in `rules by device` nine in
-ten watch one of a thousand devices for a threshold, and the others a region for two ranges. The
-join is a broadcast nested-loop join with the conjunctions as columns of bounds, as many columns as
-the set needs, in the order that decides soonest; the UDF is a Python function over compiled
-expressions; both see fewer events, since they take far longer.
+`rules`: events of six typed columns, four reals and two texts, against three sets of rules in each
+of several sizes. In `rules of any sort` a rule is one conjunction or two of two to four constraints
+on any of the six columns; in `rules by region` every rule asks for one of twenty regions and two
+ranges, so an event has many candidates; in `rules by device` nine in ten watch one of a thousand
+devices for a threshold, and the others a region for two ranges. What stands beside ours:
+
+- `nested-loop join`: a broadcast join with the conjunctions as columns of bounds, as many columns
+  as the set needs, in the order that decides soonest;
+- `hash join`: the same with the equality apart, where every rule has one, so that Spark hashes it;
+- `pandas UDF`: for each conjunction, comparisons of whole columns in NumPy;
+- `boundary`: `mapInArrow` that returns what it gets, all columns of the events: what it costs to
+  show them to Python and to take as many back. `share` is how much of that speed a way reaches.
+
+Every way runs once before it is timed. A way that takes longer sees fewer events, but enough that
+the fixed cost of a job is small. Times are those of the clock and of the processor, the latter of
+the JVM and all Python processes together: on a machine that others use too, only that says much.
+
+`growth`: the engine as a worker calls it, without Spark: processor time an event with ever more
+rules, on ranges (three of 15 % each), texts (a part of a text, a region and a range) and mixtures
+(rules of any sort).
 
 `forwarding`: paper F's workload, a million subscriptions by default, events as JSON text because
 they have a few of a thousand attributes each. There are thousands of matches an event, so what
@@ -25,6 +37,8 @@ from __future__ import annotations
 import argparse
 import json
 import operator
+import os
+import resource
 import shutil
 import tempfile
 import time
@@ -35,20 +49,24 @@ from typing import Any, Final, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
 from benchmarks.measure import command_line
-from tidings import Table
+from tidings import Table, parse
 from tidings.matching.workload import WORKLOADS
-from tidings.spark import compile, match, session
+from tidings.spark import Compiled, compile, match, session
 from tidings.spark.matches import Output
 
 Line = dict[str, Any]
 
 MASTERS: Final = ("local[1]", "local[2]")
+SIZES: Final = (100, 1_000, 10_000)
+GROWTH: Final = (10, 100, 500, 1_000, 2_000, 5_000, 10_000, 100_000, 1_000_000)
 DEVICES: Final = 1_000
 REGIONS: Final = 20
 ANY_SORT: Final = "rules of any sort"
@@ -58,17 +76,21 @@ TWICE: Final = 0.31  # of the rules of any sort have a second conjunction
 WIDTH: Final = 0.055  # of their ranges
 BLOCK: Final = 16_384  # events generated together
 BATCH: Final = 65_536  # events that the bare engine takes at a time
-FEW: Final = (20_000, 400)  # events that the join and the Python UDF see
-SAMPLE: Final = 2_000  # events whose answers are compared
+PAIRS: Final = 400_000_000  # of events and rules that joins and the pandas UDF test, about
+SAMPLE: Final = 1_000  # events whose answers are compared
+GROWTH_EVENTS: Final = 16_384
 
 
 def main() -> None:
     """Measure what was asked for, and print it."""
     parser, command = command_line("benchmarks.spark", str(__doc__).splitlines()[0])
     parser.set_defaults(repeats=3)
-    parser.add_argument("--case", choices=["rules", "forwarding"], help="one case; without, both")
-    parser.add_argument("--rules", type=int, default=10_000)
-    parser.add_argument("--rule-events", type=int, default=1_000_000)
+    cases = ["rules", "growth", "forwarding"]
+    parser.add_argument("--case", choices=cases, help="one case; without, all")
+    parser.add_argument("--rules", type=int, nargs="+", default=SIZES, help="sizes of sets")
+    parser.add_argument("--master", default="local[2]", help="of the case rules")
+    parser.add_argument("--rule-events", type=int, default=400_000)
+    parser.add_argument("--most", type=int, default=1_000_000, help="rules of the case growth")
     parser.add_argument("--subscriptions", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--memory", default="4g", help="of the driver's JVM")
@@ -84,19 +106,21 @@ def main() -> None:
 
     folder = Path(tempfile.mkdtemp(prefix="tidings-benchmark-"))
     try:
+        if options.case in (None, "growth"):
+            measure_growth(options, said)
         if options.case in (None, "rules"):
-            for case in (ANY_SORT, *WATCHING):
-                measure_rules(case, options, folder, said)
+            measure_rules(options, folder, said)
         if options.case in (None, "forwarding"):
             measure_forwarding(options, folder, said)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    print(f"again with: {command}")
 
 
 def shown(line: Line) -> str:
     rate = f"{line['events_per_s']:12,.0f} events/s" if "events_per_s" in line else " " * 21
     rest = "  ".join(f"{k} {v}" for k, v in line.items() if k not in ("case", "way", "seconds"))
-    return f"{line['case']:15} {line['way']:14} {line['seconds']:9.2f} s {rate}  {rest}"
+    return f"{line['case']:17} {line['way']:16} {line['seconds']:9.2f} s {rate}  {rest}"
 
 
 def started(master: str, options: argparse.Namespace) -> SparkSession:
@@ -109,55 +133,89 @@ def started(master: str, options: argparse.Namespace) -> SparkSession:
     return spark
 
 
-def timed(rows: DataFrame, repeats: int) -> float:
-    """The least time to make all rows and throw them away; once before, to warm up."""
-    seconds = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
+def timed(rows: DataFrame, repeats: int) -> tuple[float, float]:
+    """The least time to make all rows and throw them away, of the clock and of the processor."""
+    found = []
+    for _ in range(repeats + 1):  # once before, to warm up
+        start, before = time.perf_counter(), processor_seconds()
         rows.write.format("noop").mode("overwrite").save()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds[1:])
+        found.append((time.perf_counter() - start, processor_seconds() - before))
+    return min(clock for clock, _ in found[1:]), min(used for _, used in found[1:])
+
+
+def processor_seconds() -> float:
+    """What the processes that this one has started have used: the JVM and the Python workers."""
+    facts: dict[int, tuple[int, int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        facts[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    found, ours = 0, {os.getpid()}
+    while ours:
+        ours = {process for process, (parent, _) in facts.items() if parent in ours}
+        found += sum(facts[process][1] for process in ours)
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 # Rules
 
 
-def measure_rules(
-    case: str, options: argparse.Namespace, folder: Path, said: Callable[[Line], None]
-) -> None:
+def measure_rules(options: argparse.Namespace, folder: Path, said: Callable[[Line], None]) -> None:
     """Ours beside what people do today."""
-    rules = rules_table(case, options.rules, options.seed)
-    path = str(folder / case)
+    path = str(folder / "events")
     Path(path).mkdir()
-    step = 125_000
+    step = 50_000
     for number, start in enumerate(range(0, options.rule_events, step)):
         table = rule_events(start, min(start + step, options.rule_events), options.seed)
         pq.write_table(table, f"{path}/{number:04}.parquet")
+    spark = started(options.master, options)
+    for case in (ANY_SORT, *WATCHING):
+        for size in options.rules:
+            measure_set(spark, case, size, path, options, said)
+    spark.stop()
+
+
+def measure_set(
+    spark: SparkSession,
+    case: str,
+    size: int,
+    path: str,
+    options: argparse.Namespace,
+    said: Callable[[Line], None],
+) -> None:
+    """One set of rules, in every way."""
+    rules = rules_table(case, size, options.seed)
     texts = rule_texts(rules, "{name} = '{value}'", "{name} between {low!r} and {high!r}")
-    for master in MASTERS:
-        spark = started(master, options)
-        held = spark.createDataFrame(texts, "subscription long, predicate string")
-        frame = spark.createDataFrame(rules)
-        events = spark.read.parquet(path)
-        found = compare_rules(spark, rules, texts, held, frame, options.seed)
-        compiled = compile(held)
-        facts = {"case": case, "rules": options.rules, "matches_per_event": found}
-        ways: list[tuple[str, int, DataFrame]] = [
-            (f"ours {output}", options.rule_events, match(events, compiled, output=output))
-            for output in get_args(Output)
-        ]
-        few = [spark.createDataFrame(rule_events(0, n, options.seed)).repartition(2) for n in FEW]
-        ways.append(("join", FEW[0], joined(few[0].cache(), frame)))
-        ways.append(("python udf", FEW[1], asked(few[1].cache(), rules)))
-        for way, count, rows in ways:
-            line = {**facts, "way": way, "master": master, "events": count}
-            said({**line, "seconds": timed(rows, options.repeats)})
-        spark.stop()
-    table = Table(dict(texts))
-    batch = rule_events(0, min(options.rule_events, 500_000), options.seed)
-    bare(table, batch.slice(0, 1_000))
-    line = {**facts, "way": "engine", "master": None, "events": batch.num_rows}
-    said({**line, "seconds": min(bare(table, batch) for _ in range(options.repeats))})
+    compiled = compile(dict(texts))
+    found = compare_rules(spark, rules, texts, compiled, options.seed)
+    count = options.rule_events
+    fewer = min(count, max(SAMPLE, PAIRS // size))
+    all_events = spark.read.parquet(path)
+    some = all_events.limit(fewer).repartition(2).cache()
+    some.count()
+    ways = {"boundary": (count, all_events.mapInArrow(unchanged, all_events.schema))}
+    for output in get_args(Output):
+        ways[f"ours {output}"] = count, match(all_events, compiled, output=output)
+    for way, make in OTHERS.items():
+        rows = make(some, rules)
+        if rows is not None:
+            ways[way] = fewer, rows
+    boundary = 0.0
+    for way, (seen, rows) in ways.items():
+        clock, used = timed(rows, options.repeats)
+        each = used / seen * 1e6
+        boundary = boundary or each
+        line: Line = {"case": case, "way": way, "rules": size, "matches_per_event": found}
+        line |= {"master": options.master, "events": seen, "seconds": clock}
+        said({**line, "processor_us": round(each, 2), "share": round(boundary / each, 3)})
+    some.unpersist()
+
+
+def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What the boundary alone costs."""
+    yield from batches
 
 
 def rules_table(case: str, count: int, seed: int) -> pa.Table:
@@ -228,46 +286,91 @@ def rule_events(start: int, stop: int, seed: int) -> pa.Table:
     return pa.table({"n": np.arange(start, stop), **columns})
 
 
-def joined(events: DataFrame, rules: DataFrame) -> DataFrame:
+def joined(events: DataFrame, rules: pa.Table) -> DataFrame:
     """The nested-loop join: no part of the condition is an equality that Spark could hash."""
-    r = F.broadcast(rules)
+    r = F.broadcast(events.sparkSession.createDataFrame(rules))
+    return _joined(events, r, _conditions(events, r))
+
+
+def hashed(events: DataFrame, rules: pa.Table) -> DataFrame | None:
+    """A hash join for each column that rules ask to be equal; None if a rule asks for none."""
+    frame = events.sparkSession.createDataFrame(rules)
+    asked = [name for name in ("device", "region") if f"{name}_eq" in rules.column_names]
+    if frame.filter(" and ".join(f"{name}_eq is null" for name in asked)).count():
+        return None
+    parts = []
+    for at, name in enumerate(asked):
+        own = frame.filter(f"{name}_eq is not null")
+        for other in asked[:at]:
+            own = own.filter(f"{other}_eq is null")
+        r = F.broadcast(own)
+        equal = events[name] == r[f"{name}_eq"]
+        parts.append(_joined(events, r, [equal, *_conditions(events, r)]))
+    return reduce(lambda one, other: one.union(other), parts)
+
+
+def _joined(events: DataFrame, rules: DataFrame, conditions: list[Column]) -> DataFrame:
+    pairs = events.join(rules, reduce(operator.and_, conditions), how="inner")
+    return pairs.select(events["*"], rules["id"].alias("subscription"))
+
+
+def _conditions(events: DataFrame, rules: DataFrame) -> list[Column]:
     conditions = []
     for column in rules.columns:
         name, _, sort = column.partition("_")
         if sort == "eq":
-            conditions.append(r[column].isNull() | (events[name] == r[column]))
+            conditions.append(rules[column].isNull() | (events[name] == rules[column]))
         elif sort == "lo":
-            within = events[name].between(r[column], r[f"{name}_hi"])
-            conditions.append(r[column].isNull() | within)
-    condition = reduce(operator.and_, conditions)
-    return events.join(r, condition, how="inner").select(events["*"], r["id"].alias("subscription"))
+            within = events[name].between(rules[column], rules[f"{name}_hi"])
+            conditions.append(rules[column].isNull() | within)
+    return conditions
 
 
-def asked(events: DataFrame, rules: pa.Table) -> DataFrame:
-    """A Python UDF that goes through expressions compiled once a worker."""
-    texts = rule_texts(rules, "{name} == {value!r}", "{low!r} <= {name} <= {high!r}")
-    sources = [source for _, source in texts]
+def vectorised(events: DataFrame, rules: pa.Table) -> DataFrame:
+    """A pandas UDF that compares whole columns with the bounds of each conjunction."""
     names = ("device", "region", *"abcd")
+    tests = []
+    for row in rules.to_pylist():
+        parts: list[tuple[str, Any, Any]] = []
+        for column, value in row.items():
+            name, _, sort = column.partition("_")
+            if value is not None and sort in ("eq", "lo"):
+                parts.append((name, value, row.get(f"{name}_hi") if sort == "lo" else None))
+        tests.append((row["id"], parts))
 
-    @F.udf(T.ArrayType(T.LongType()))
-    def evaluate(*values):  # type: ignore[no-untyped-def]
-        import builtins
+    def find(*columns):  # type: ignore[no-untyped-def]
+        import numpy
+        import pandas
 
-        held: Any = builtins.__dict__.setdefault("_tidings_rules", {})
-        if not held:
-            held["codes"] = [builtins.compile(source, "rule", "eval") for source in sources]
-        known = dict(zip(names, values, strict=True))
-        return [n for n, code in enumerate(held["codes"]) if eval(code, {}, known)]
+        held = {name: column.to_numpy() for name, column in zip(names, columns, strict=True)}
+        found = [[] for _ in range(len(columns[0]))]  # type: ignore[var-annotated]
+        for id, parts in tests:
+            true = numpy.ones(len(found), bool)
+            for name, low, high in parts:
+                values = held[name]
+                true &= values == low if high is None else (values >= low) & (values <= high)
+            for row in numpy.flatnonzero(true).tolist():
+                found[row].append(id)
+        return pandas.Series(found)
 
-    return events.select("*", F.explode(evaluate(*names)).alias("subscription"))
+    udf = pandas_udf(find, T.ArrayType(T.LongType()), PandasUDFType.SCALAR)
+    lists = events.select("*", udf(*names).alias("found"))
+    pairs = lists.select(*events.columns, F.explode_outer("found").alias("subscription"))
+    return pairs.filter("subscription is not null")
+
+
+OTHERS: Final[dict[str, Callable[[DataFrame, pa.Table], DataFrame | None]]] = {
+    "nested-loop join": joined,
+    "hash join": hashed,
+    "pandas UDF": vectorised,
+}
 
 
 def compare_rules(
     spark: SparkSession,
     rules: pa.Table,
     texts: list[tuple[int, str]],
-    held: DataFrame,
-    frame: DataFrame,
+    compiled: Compiled,
     seed: int,
 ) -> float:
     """Assert that all ways find the same; how many matches an event has."""
@@ -275,17 +378,88 @@ def compare_rules(
     found = Table(dict(texts)).match_batch(sample)
     expected = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
     events = spark.createDataFrame(sample)
-    few = events.filter(F.col("n") < 50)
-    for way, rows, limit in (
-        ("ours", match(events, held), SAMPLE),
-        ("join", joined(events, frame), SAMPLE),
-        ("udf", asked(few, rules), 50),
-    ):
-        # The join has a pair twice where both conjunctions of a rule hold.
+    ways = {"ours": match(events, compiled)}
+    ways |= {way: rows for way, make in OTHERS.items() if (rows := make(events, rules)) is not None}
+    for way, rows in ways.items():
+        # Others have a pair twice where both conjunctions of a rule hold.
         found_pairs = rows.select("n", "subscription").distinct().collect()
-        pairs = sorted((row["n"], row["subscription"]) for row in found_pairs)
-        assert pairs == [pair for pair in expected if pair[0] < limit], way
+        assert sorted((row["n"], row["subscription"]) for row in found_pairs) == expected, way
     return round(len(expected) / SAMPLE, 2)
+
+
+# Growth
+
+
+def measure_growth(options: argparse.Namespace, said: Callable[[Line], None]) -> None:
+    """The engine with ever more rules, as a worker calls it."""
+    for case, make in GROWING.items():
+        for size in (size for size in GROWTH if size <= options.most):
+            events, texts = make(size, options.seed)
+            start = time.process_time()
+            table = Table(texts)
+            built = time.process_time() - start
+            rows = events.slice(0, max(256, min(GROWTH_EVENTS, 200_000_000 // size)))
+            found = table.match_batch(rows.slice(0, 256), threads=1)
+            check_growth(rows.slice(0, 4), texts, found)
+            seconds = []
+            for _ in range(options.repeats + 1):
+                start = time.process_time()
+                pairs = table.match_batch(rows, threads=1).num_rows
+                seconds.append(time.process_time() - start)
+            least = min(seconds[1:])
+            line: Line = {"case": f"growth, {case}", "way": "engine", "rules": size}
+            line |= {"events": rows.num_rows, "seconds": least}
+            line |= {"processor_us": round(least / rows.num_rows * 1e6, 2)}
+            line |= {"matches_per_event": round(pairs / rows.num_rows, 2)}
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+            said({**line, "build_s": round(built, 2), "most_mib": most})
+
+
+def check_growth(rows: pa.Table, texts: dict[int, str], found: pa.Table) -> None:
+    """Assert that the first events match what their predicates say, one by one."""
+    for row, event in enumerate(rows.to_pylist()):
+        pairs = found.filter(pa.compute.equal(found.column("event"), row))
+        first = list(texts.items())[:2_000]
+        expected = [id for id, text in first if parse(text).matches(event)]
+        held = [id for id in pairs.column("subscription").to_pylist() if id < len(first)]
+        assert sorted(held) == expected, row
+
+
+def growing_ranges(size: int, seed: int) -> tuple[pa.Table, dict[int, str]]:
+    """Three ranges of 15 % each."""
+    source = np.random.default_rng((seed, 3))
+    low = source.random((size, 3)) * 0.85
+    texts = {
+        id: " and ".join(
+            f"{n} between {x!r} and {x + 0.15!r}" for n, x in zip("abc", row, strict=True)
+        )
+        for id, row in enumerate(low.tolist())
+    }
+    return rule_events(0, GROWTH_EVENTS, seed), texts
+
+
+def growing_texts(size: int, seed: int) -> tuple[pa.Table, dict[int, str]]:
+    """A part of a text, a region and a range."""
+    source = np.random.default_rng((seed, 4))
+    parts = source.integers(0, 1_000, size).tolist()
+    regions = source.integers(0, REGIONS, size).tolist()
+    low = (source.random(size) * 0.7).tolist()
+    texts = {
+        id: f"device contains '-{part % 100}' and region = 'region-{region}' "
+        f"and a between {x!r} and {x + 0.3!r}"
+        for id, (part, region, x) in enumerate(zip(parts, regions, low, strict=True))
+    }
+    return rule_events(0, GROWTH_EVENTS, seed), texts
+
+
+def growing_mixtures(size: int, seed: int) -> tuple[pa.Table, dict[int, str]]:
+    """Rules of any sort."""
+    rules = rules_table(ANY_SORT, size, seed)
+    texts = rule_texts(rules, "{name} = '{value}'", "{name} between {low!r} and {high!r}")
+    return rule_events(0, GROWTH_EVENTS, seed), dict(texts)
+
+
+GROWING: Final = {"ranges": growing_ranges, "texts": growing_texts, "mixtures": growing_mixtures}
 
 
 # Forwarding

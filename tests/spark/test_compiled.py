@@ -1,6 +1,8 @@
 """Subscriptions are compiled on the executors as they would be here, once, and found again."""
 
 import json
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ from tidings import Predicate, Table, parse
 from tidings.matching.assembly import Flat, assemble, flatten, from_bytes, to_bytes
 from tidings.matching.batches import match_columns, match_documents
 from tidings.matching.workload import WORKLOADS
-from tidings.spark import compile, compiled, match, worker
+from tidings.spark import compile, compiled, match, reach, worker
 from tidings.spark.compiled import compile_here
 from tidings.spark.parsing import parsed
+from tidings.spark.reach import sent
 from tidings.spark.worker import Shard
 
 
@@ -211,18 +214,36 @@ def test_workers_keep_few_tables_open(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not len(hidden.table)
 
 
-def test_archives_are_unpacked_once_and_whole(tmp_path: Path) -> None:
+def test_a_small_table_travels_with_the_job_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "_opened", type(worker._opened)())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     Table({"a": "x = 1"}).save(tmp_path / "table")
-    shard = Shard("key", str(tmp_path / "table"), shipped=True)
-    sent: list[str] = []
+    shard = sent(None, Shard("key", str(tmp_path / "table")))  # type: ignore[arg-type]
+    assert not shard.shipped
+    (tmp_path / "table").rename(tmp_path / "elsewhere")  # the executor does not see the folder
+    opened = worker.open_shard(shard)
+    assert opened.table.match({"x": 1}) == ["a"]
+    assert opened.ids.to_pylist() == ["a"]
+    assert [path.name for path in tmp_path.iterdir()] == ["elsewhere"]
+
+
+def test_archives_are_unpacked_once_and_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifacts: list[str] = []
 
     class Session:
         def addArtifacts(self, path: str, file: bool) -> None:
-            sent.append(path)
+            artifacts.append(path)
 
-    compiled._ship(Session(), shard)  # type: ignore[arg-type]
-    compiled._ship(Session(), shard)  # type: ignore[arg-type]
-    assert sent == [str(tmp_path / "key.tar")] * 2
+    Table({"a": "x = 1"}).save(tmp_path / "table")
+    monkeypatch.setattr(reach, "WITH_JOB", 0)
+    for _ in range(2):
+        shard = sent(Session(), Shard("key", str(tmp_path / "table")))  # type: ignore[arg-type]
+        assert (shard.shipped, shard.data) == (True, b"")
+    assert artifacts == [str(tmp_path / "key.tar")] * 2
     for _ in range(2):
         worker.unpack(tmp_path / "key.tar", tmp_path / "unpacked")
         assert Table.load(tmp_path / "unpacked", verify=True).match({"x": 1}) == ["a"]
@@ -237,13 +258,52 @@ def test_compiling_here_gives_the_same_as_on_executors(spark: SparkSession, tmp_
             "dialect": pa.array([None] * 3, pa.string()),
         }
     )
-    facts, shards = compile_here(rows, tmp_path)
+    here = compile_here(spark, rows, tmp_path)
     there = compile(spark.createDataFrame(rows))
-    assert (facts.subscriptions, facts.rejected) == (
-        there.facts.subscriptions,
-        there.facts.rejected,
+    for name in ("subscriptions", "filters", "constraints", "names", "rejected"):
+        assert getattr(here.facts, name) == getattr(there.facts, name)
+    assert here.rejected.collect() == there.rejected.collect()
+    assert Table.load(here.shards[0].path).match({"x": 2}) == ["b"]
+    empty = compile_here(spark, rows.slice(0, 0), tmp_path)
+    assert empty.facts.subscriptions == [0]
+    assert len(Table.load(empty.shards[0].path)) == 0
+
+
+def test_what_is_saved_is_named_by_the_rows_that_were_compiled(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A source that gives other rows at its second reading, as a live table does."""
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def changing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            readings = len(list(marks.iterdir())) + 1
+            (marks / str(readings)).touch()
+            yield pa.RecordBatch.from_pydict(
+                {"subscription": ["a"] * batch.num_rows, "predicate": [f"x = {readings}"]}
+            )
+
+    live = spark.range(1, numPartitions=1).mapInArrow(
+        changing, "subscription string, predicate string"
     )
-    assert Table.load(shards[0].path).match({"x": 2}) == ["b"]
-    empty, (only,) = compile_here(rows.slice(0, 0), tmp_path)
-    assert empty.subscriptions == [0]
-    assert len(Table.load(only.path)) == 0
+    events = spark.createDataFrame([(1,), (2,)], "x int")
+    found = compile(live, directory=tmp_path / "tables")
+    assert len(list(marks.iterdir())) == 2
+    assert [row["x"] for row in match(events, found).collect()] == [2]  # what was parsed
+    for x in (1, 2):
+        held = frame(spark, [("a", f"x = {x}")])
+        kept = match(events, held, directory=tmp_path / "tables").collect()
+        assert [row["x"] for row in kept] == [x]
+
+
+def test_a_folder_that_says_it_was_made_from_other_rows_is_made_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    held = frame(spark, [("a", "x = 1")])
+    compile(held, directory=tmp_path)
+    (facts,) = tmp_path.glob("*/compiled.json")
+    for damage in ({"fingerprint": "other"}, {"key": None}):
+        facts.write_text(json.dumps(json.loads(facts.read_text()) | damage))
+        compile(held, directory=tmp_path)
+        assert json.loads(facts.read_text())["fingerprint"].startswith("1 ")

@@ -234,3 +234,14 @@ def test_command_prints_home_and_version_in_one_line() -> None:
 def test_finding_java_does_not_import_pyspark() -> None:
     script = "import sys, tidings.spark.java; sys.exit('pyspark' in sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_the_command_prints_the_folder_and_nothing_else(
+    make_home: MakeHome, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = make_home("modern", MODERN)
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert java.main() == 0
+    printed = capsys.readouterr()
+    assert printed.out == f"{home}\n"
+    assert printed.err == "Java 21.0.2\n"

@@ -1,9 +1,12 @@
 """`match` on Spark finds what the table and the oracle find, whatever form events come in."""
 
+import contextlib
 import gzip
 import io
 import json
 import lzma
+import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -27,10 +30,12 @@ from tidings.language.expression import constraints
 from tidings.matching.matchers import MATCHERS
 from tidings.matching.workload import WORKLOADS
 from tidings.spark import (
-    Compiled,
     EventsRejected,
+    Store,
     SubscriptionsRejected,
+    UnknownNames,
     compile,
+    explained,
     match,
     matching,
     rejected_events,
@@ -47,7 +52,7 @@ def subscriptions(spark: SparkSession, pairs: Iterable[tuple[Any, Any]]) -> Data
     return spark.createDataFrame(rows, f"subscription {kind}, predicate string")
 
 
-def found_in(events: DataFrame, held: DataFrame | Compiled, key: str, **options: Any) -> Pairs:
+def found_in(events: DataFrame, held: Any, key: str, **options: Any) -> Pairs:
     """The pairs that each form of the output tells of, which must be the same ones."""
     pairs = match(events, held, output="pairs", **options)
     assert pairs.columns == [*events.columns, "subscription"]
@@ -242,7 +247,7 @@ def test_columns_can_be_chosen_and_names_changed(spark: SparkSession) -> None:
         [(7, "x = 1 or y = 5", "tidings"), (8, "y = 5", None)], "who int, wants string, said string"
     )
     names = {"subscription": "who", "predicate": "wants", "dialect": "said"}
-    found = events.transform(matching(held, columns=["x"], **names))
+    found = events.transform(matching(held, columns=["x"], unknown="ignore", **names))
     assert found.dtypes == [("x", "int"), ("y", "int"), ("subscription", "bigint")]
     assert [tuple(row) for row in found.collect()] == [(1, 5, 7)]
 
@@ -276,7 +281,7 @@ def test_events_of_which_nothing_is_asked_still_match_what_is_always_true(
 ) -> None:
     events = spark.createDataFrame([(1,), (2,)], "x int")
     held = subscriptions(spark, [("always", "true"), ("absent", "not exists y"), ("no", "false")])
-    assert found_in(events, held, "x") == [
+    assert found_in(events, held, "x", unknown="ignore") == [
         (1, "absent"),
         (1, "always"),
         (2, "absent"),
@@ -384,6 +389,135 @@ def test_columns_that_would_be_two_of_one_name_are_refused(spark: SparkSession) 
         match(twice, held)
 
 
+def test_names_that_no_column_has_are_reported(spark: SparkSession) -> None:
+    events = spark.sql("SELECT 1 AS x, map('k', 1) AS m, array(named_struct('f', 1)) AS l")
+    known = {"a": "x = 1 or m.any.key = 1 or l.f = 1"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        match(events, known, unknown="refuse")
+        match(events, known | {"b": "y = 1"}, unknown="ignore")
+    wrong = known | {"b": "severty > 1 or l.g = 1 or x.y = 1"}
+    said = "ask about 'l.g', 'severty', 'x.y'; no column has such a name"
+    with pytest.warns(UnknownNames, match=said) as caught:
+        match(events, wrong)
+    assert caught[0].filename == __file__
+    with pytest.raises(ValueError, match=said):
+        match(events, wrong, unknown="refuse")
+
+
+def test_case_counts_as_it_does_in_the_session(spark: SparkSession) -> None:
+    events = spark.sql("SELECT 5 AS Severity, named_struct('Name', 'a') AS Host, map('K', 1) AS m")
+    held = {
+        "column": "severity > 2 and SEVERITY = 5",
+        "field": "host.name = 'a'",
+        "key": "m.k = 1",
+    }
+    key = F.lit(0).alias("n")
+    assert found_in(events.select("*", key), held, "n") == [(0, "column"), (0, "field")]
+    taken = events.select(F.lit(1).alias("Subscription"))
+    with pytest.raises(ValueError, match="have a column 'Subscription' already"):
+        match(taken, held, unknown="ignore")
+    both = events.select(F.lit(1).alias("a"), F.lit(2).alias("A"))
+    with pytest.raises(ValueError, match="columns 'a' and 'A', which are one to Spark"):
+        match(both, held)
+    records = spark.sql("SELECT 1 AS n, named_struct('a', 1, 'A', 2) AS s")
+    with pytest.raises(ValueError, match="a record has fields that are one to Spark"):
+        match(records, {"x": "s.a = 1"})
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert found_in(events.select("*", key), held, "n", unknown="ignore") == []
+        two = {"x": "a = 1 and A = 2", "y": "a = 2"}
+        assert found_in(both.select("*", key), two, "n") == [(0, "x")]
+        assert found_in(records, {"x": "s.a = 1 and s.A = 2"}, "n") == [(1, "x")]
+    finally:
+        spark.conf.set("spark.sql.caseSensitive", "false")
+
+
+def test_the_columns_of_the_output_can_be_named(spark: SparkSession) -> None:
+    events = spark.createDataFrame([(1, "x")], "x int, subscription string")
+    held = {7: "x = 1"}
+    renamed = match(events, held, names={"subscription": "rule"})
+    assert renamed.dtypes[-1] == ("rule", "bigint")
+    assert renamed.collect()[0]["rule"] == 7
+    lists = match(events, held, output="lists", names={"subscriptions": "the rules"})
+    assert lists.collect()[0]["the rules"] == [7]
+    named = {"subscription": "rule", "events": "times"}
+    assert match(events, held, output="counts", names=named).collect()[0].asDict() == {
+        "rule": 7,
+        "times": 1,
+    }
+    with pytest.raises(ValueError, match="`names` renames subscription, which the output adds"):
+        match(events, held, names={"version": "v"})
+
+
+def test_columns_of_the_subscriptions_can_be_carried(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [("a", "x > 0", "ada", 1), ("b", "x > 1", "ben", 2), ("a", "x > 0", "ada", 1)]
+    held = spark.createDataFrame(
+        rows, "subscription string, predicate string, owner string, severity int"
+    )
+    events = spark.createDataFrame([(1, 9), (2, 9)], "x int, severity int")
+    named = {"severity": "rule severity"}
+    expected = [(1, 9, "a", "ada", 1), (2, 9, "a", "ada", 1), (2, 9, "b", "ben", 2)]
+    held.write.parquet(str(tmp_path / "rules.parquet"))
+    for form in (held, compile(held), tmp_path / "rules.parquet"):
+        found = match(events, form, carry=["owner", "severity"], names=named)
+        assert found.columns == ["x", "severity", "subscription", "owner", "rule severity"]
+        assert sorted(map(tuple, found.collect())) == expected
+    with pytest.raises(ValueError, match="have a column 'severity' already"):
+        match(events, held, carry=["severity"])
+    with pytest.raises(ValueError, match="expected a column 'team' of subscriptions, found"):
+        match(events, held, carry=["team"])
+    with pytest.raises(ValueError, match="`carry` needs subscriptions that come from a DataFrame"):
+        match(events, {"a": "x > 0"}, carry=["owner"])
+    with pytest.raises(ValueError, match="`carry` adds columns to pairs, and not to lists"):
+        match(events, held, carry=["owner"], output="lists")
+
+
+def test_subscriptions_may_be_a_mapping_a_store_a_table_or_a_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    events = spark.createDataFrame([(1,), (2,)], "x int")
+    held = {"a": "x = 1", "b": "x >= 1"}
+    Store(tmp_path / "store").add(held)
+    (tmp_path / "rules.csv").write_text("id,predicate\na,x = 1\nb,x >= 1\nbad,x >\n")
+    table = pa.table({"subscription": list(held), "predicate": list(held.values())})
+    forms = [held, Store(tmp_path / "store"), tmp_path / "store", table]
+    for form in (*forms, str(tmp_path / "rules.csv")):
+        found = match(events, form).collect()
+        assert sorted(map(tuple, found)) == [(1, "a"), (1, "b"), (2, "b")], form
+    bad = compile(tmp_path / "rules.csv")
+    assert [row["subscription"] for row in bad.rejected.collect()] == ["bad"]
+    with pytest.raises(SubscriptionsRejected) as caught:
+        match(events, tmp_path / "rules.csv", strict=True)
+    assert explained(caught.value).startswith("1 of 3 subscriptions are bad: 'bad': ")
+    assert explained(caught.value).endswith("found the end of the text")
+
+
+def test_a_condition_on_events_reaches_the_scan_and_the_function_runs_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    days = str(tmp_path / "days")
+    spark.range(20).selectExpr("id AS x", "id % 2 AS day").write.partitionBy("day").parquet(days)
+    events = spark.read.parquet(days)
+    texts = events.selectExpr("to_json(struct(x)) AS e", "day")
+    held = compile({"a": "x > 2"})
+    for frame in (
+        match(events, held).filter("day = 1 and subscription = 'a'"),
+        match(events, held, output="lists").filter("day = 1 and size(subscriptions) > 0"),
+        rejected_events(texts, "e").filter("day = 1 and reason > ''"),
+    ):
+        plan = _plan_of(frame)
+        assert re.search(r"PartitionFilters: \[isnotnull\(day#\d+L?\), \(day#\d+L? = 1\)\]", plan)
+        assert plan.count("EvalPython") == 1
+    assert f"tidings_match_{held.facts.key[:8]}" in _plan_of(match(events, held))
+
+
+def _plan_of(frame: DataFrame) -> str:
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        frame.explain()
+    return said.getvalue()
+
+
 def test_outputs_are_those_that_the_type_names() -> None:
     assert get_args(Output) == ("pairs", "lists", "counts")
 
@@ -429,7 +563,8 @@ def test_any_rows_and_predicates_give_the_pairs_of_the_oracle(
         {name: pa.array([row[name] for row in rows], kind) for name, kind in COLUMN.items()}
     )
     frame = spark.createDataFrame(table.append_column("n", pa.array(range(len(rows)))))
-    assert found_in(frame, held, "n", columns=["x", "y", "z"]) == expected_in(pairs, rows)
+    options: dict[str, Any] = {"columns": ["x", "y", "z"], "unknown": "ignore"}
+    assert found_in(frame, held, "n", **options) == expected_in(pairs, rows)
     texts = spark.createDataFrame(
         [(n, json.dumps(r)) for n, r in enumerate(records)], "n int, e string"
     )

@@ -68,47 +68,40 @@ def test_predicates_may_come_from_a_column(sql: SparkSession) -> None:
     assert [row[0] for row in sql.sql(query).collect()] == [True, False, None]
 
 
-def test_a_table_is_matched_against_a_store(sql: SparkSession, tmp_path: Path) -> None:
+def test_a_function_of_a_store_gives_the_ids_that_an_event_matches(
+    sql: SparkSession, tmp_path: Path
+) -> None:
     store = Store(tmp_path / "store")
     store.add({"ada": "class = 'alert' and severity > 2", "ben": "not exists severity"})
-    call = f"tidings_match(TABLE(sql_events), '{store.path}', json => 'text')"
-    query = f"SELECT n, subscription FROM {call}"
-    assert sorted(map(tuple, sql.sql(query).collect())) == [(1, "ada"), (2, "ben"), (4, "ben")]
+    register(sql, alerts=store)
+    query = "SELECT n, explode(alerts(text)) AS subscription FROM sql_events"
+    assert sorted(map(tuple, sql.sql(query).collect())) == [(1, "ada"), (2, "ben")]
+    lists = sql.sql("SELECT alerts(text) FROM sql_events ORDER BY n").collect()
+    assert [row[0] for row in lists] == [["ada"], ["ben"], None, None]
     store.remove("ben")
+    assert sorted(map(tuple, sql.sql(query).collect())) == [(1, "ada"), (2, "ben")]
+    register(sql, alerts=store)  # the newest version
     assert sorted(map(tuple, sql.sql(query).collect())) == [(1, "ada")]
-    flat = "(SELECT n, record.* FROM sql_events)"
-    query = f"SELECT * FROM tidings_match(TABLE{flat}, '{store.path}')"
-    (found,) = sql.sql(query).collect()
+    flat = "SELECT *, explode(alerts(struct(*))) AS subscription FROM"
+    (found,) = sql.sql(f"{flat} (SELECT n, record.* FROM sql_events)").collect()
     assert (found["n"], found["severity"], found["subscription"]) == (1, 3, "ada")
 
 
-def test_many_rows_against_a_store_give_the_pairs_of_the_table(
-    sql: SparkSession, tmp_path: Path
-) -> None:
+def test_many_rows_against_subscriptions_give_the_pairs_of_the_table(sql: SparkSession) -> None:
     held = {n: f"x between {n} and {2 * n}" for n in range(1, 40)}
-    Store(tmp_path / "store").add(held)
-    rows = "SELECT id AS x FROM range(100)"
-    query = f"SELECT * FROM tidings_match(TABLE({rows}), '{tmp_path / 'store'}')"
+    register(sql, many=held)
+    query = "SELECT id, explode(many(named_struct('x', id))) FROM range(100)"
     table = Table({id: parse(text) for id, text in held.items()})
     expected = sorted((x, id) for x in range(100) for id in table.match({"x": x}))
     assert sorted(map(tuple, sql.sql(query).collect())) == expected
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("'a', 'b'", "expected a table as the first argument"),
-        ("TABLE(sql_events), '/no/such/store'", "/no/such/store"),
-        ("TABLE(sql_events), 5", "expected the path of a store"),
-    ],
-)
-def test_wrong_calls_are_explained(sql: SparkSession, call: str, message: str) -> None:
-    with pytest.raises(PySparkException) as caught:
-        sql.sql(f"SELECT * FROM tidings_match({call})").collect()
-    assert message in explained(caught.value)
+def test_what_cannot_be_a_function_is_refused(sql: SparkSession) -> None:
+    with pytest.raises(ValueError, match="expected the name of a function for SQL, found 'a b'"):
+        register(sql, **{"a b": {}})
 
 
-def test_values_mean_in_spark_what_they_mean_elsewhere(sql: SparkSession, tmp_path: Path) -> None:
+def test_values_mean_in_spark_what_they_mean_elsewhere(sql: SparkSession) -> None:
     """Columns, rows and records of Spark against Python's objects, in a zone with summer time."""
     values = """
         SELECT 1 AS n, TIMESTAMP '2024-02-29 10:00:00.5+00:00' AS at,
@@ -154,9 +147,8 @@ def test_values_mean_in_spark_what_they_mean_elsewhere(sql: SparkSession, tmp_pa
         wanted = sql.createDataFrame(rows, "subscription long, predicate string")
         found = match(events, wanted).select("subscription").collect()
         assert sorted(row[0] for row in found) == expected
-        store = Store(tmp_path / "store")
-        store.add(rows)
-        query = f"SELECT subscription FROM tidings_match(TABLE(odd_values), '{tmp_path}/store')"
+        register(sql, odd=dict(rows))
+        query = "SELECT explode(odd(struct(*))) FROM odd_values"
         assert sorted(row[0] for row in sql.sql(query).collect()) == expected
         quoted = [text.replace("'", "''") for text in held]
         calls = (f"tidings_matches('{text}', struct(*)) AS a{n}" for n, text in enumerate(quoted))

@@ -21,11 +21,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.places import DATA
 from tidings.matching.table import Table
 from tidings.matching.workload import WORKLOADS, Names
+from tidings.spark import compiled as compiled_module
 from tidings.spark import versions as versions_module
 from tidings.spark.intake import StoreError
 from tidings.spark.journal import KEPT, Batch, Journal, JournalError
@@ -457,3 +459,51 @@ def test_a_journal_is_whole_wherever_its_writer_dies(
     assert journal.batches() in ([Batch(0, 1, 1)], [Batch(0, 1, 1), Batch(1, 2, 1)])
     journal.put(Batch(1, 2, 1))
     assert jsonlib.loads(journal.path.read_text())[1]["version"] == 2
+
+
+def test_what_runs_a_batch_can_be_sent_to_another_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark Connect does so: it pickles the function and runs it in a process of the server."""
+    Store(tmp_path / "store").add({"a": "x = 1"})
+    found: Path = tmp_path / "found"
+
+    def write(matches: DataFrame, rejected: DataFrame | None, batch: int) -> None:
+        found.write_text(str([tuple(row) for row in matches.collect()]))
+
+    names = {"subscription": "rule", "version": "of"}
+    run = for_each_batch(tmp_path / "store", tmp_path / "journal", write, names=names)
+    batch = spark.createDataFrame([(1,), (2,)], "x int")
+    run(batch, 0)  # with what it has compiled, too
+    again = cloudpickle.loads(cloudpickle.dumps(run))
+    found.unlink()
+    again(batch, 1)
+    assert found.read_text() == "[(1, 'a', 1)]"
+    assert [(b.batch, b.version) for b in Journal(tmp_path / "journal").batches()] == [
+        (0, 1),
+        (1, 1),
+    ]
+
+
+def test_a_change_travels_with_the_job_where_workers_do_not_see_our_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_module, "sees_our_files", lambda spark: False)
+    store = Store(tmp_path / "store")
+    store.add({id: f"x = {id}" for id in range(40)})
+    events = spark.createDataFrame([(1,), (2,)], "x int")
+    versions = Versions(store)
+    before = versions.at(spark, store.version())
+    for change in range(6):
+        store.replace({1: f"x = {2 if change % 2 else 3}"})
+        store.remove(10 + change)
+        found = versions.at(spark, store.version())
+        assert found.shards[0][:2] == before.shards[0][:2]  # the base is as it was
+        assert all(shard.data and not shard.shipped for shard in found.shards)
+    elsewhere = [shard._replace(path="/of/the/driver") for shard in found.shards]
+    found.shards = tuple(elsewhere)
+    pairs = match(events, found).collect()
+    assert sorted(map(tuple, pairs)) == [(2, 1), (2, 2)]
+    assert not list(tmp_path.rglob("*.tar"))
+    scratch = versions._folder()
+    assert len(list(scratch.iterdir())) == versions_module.RECENT

@@ -1,7 +1,8 @@
 """Arrow columns as values of the language, by the rule of `tidings.language.values`.
 
 Dates, times and timestamps become texts, decimals become numbers, UUIDs become texts. A column
-whose type stands for no value becomes a column of nulls. Law: an element of the result is what
+whose type stands for no value becomes a column of nulls, and so does a text that is not UTF-8,
+which Arrow does not rule out. Law: an element of the result is what
 `scalar` makes of the Python object that Arrow gives for it.
 """
 
@@ -65,7 +66,7 @@ def as_values(array: pa.Array) -> pa.Array:
     ['1970-01-01T00:00:00+00:00', None]
     """
     kind = array.type
-    if is_known(kind):
+    if is_known(kind) and _is_sound(array):
         return array
     if isinstance(array, pa.ExtensionArray):
         return as_values(_stored(array))
@@ -84,8 +85,15 @@ def as_values(array: pa.Array) -> pa.Array:
         if not is_text(kind.key_type):
             return pa.nulls(len(array))
         offsets, begin, end = _offsets(array)
-        keys, items = (part.slice(begin, end - begin) for part in (array.keys, array.items))
-        return pa.MapArray.from_arrays(offsets, keys, as_values(items), mask=array.is_null())
+        keys, items = (
+            as_values(part.slice(begin, end - begin)) for part in (array.keys, array.items)
+        )
+        if keys.null_count:  # a key that is not UTF-8 names nothing
+            named = keys.is_valid()
+            before = np.concatenate(([0], np.cumsum(named.to_numpy(zero_copy_only=False))))
+            offsets = pa.array(before[offsets.to_numpy()].astype(np.int32))
+            keys, items = keys.filter(named), items.filter(named)
+        return pa.MapArray.from_arrays(offsets, keys, items, mask=array.is_null())
     if is_listed(kind):
         lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
         offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
@@ -98,8 +106,15 @@ def as_values(array: pa.Array) -> pa.Array:
 def _scalars(array: pa.Array) -> pa.Array:
     """A column of scalars of a type that the language does not have."""
     kind, types = array.type, pa.types
-    if types.is_string_view(kind):
-        return array.cast(pa.large_string())
+    if is_text(kind):
+        if types.is_string_view(kind):
+            array = array.cast(pa.large_string())
+        if _is_sound(array):
+            return array
+        texts = (text if type(text) is str else None for text in raw_texts(array))
+        return pa.array(texts, pa.large_string())
+    if is_known(kind):
+        return array
     if types.is_date(kind):
         days = array.cast(pa.date32(), safe=False) if types.is_date64(kind) else array
         return _within(days.cast(pa.int32()), days, FIRST_DAY, LAST_DAY).cast(pa.string())
@@ -119,6 +134,30 @@ def _scalars(array: pa.Array) -> pa.Array:
             return array.cast(pa.int64())
         return _integers(array)
     return pa.nulls(len(array))
+
+
+def _is_sound(array: pa.Array) -> bool:
+    """Whether every text in a column is UTF-8."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def raw_texts(column: Any) -> list[Any]:
+    """The elements of a column; a text that is not UTF-8 as bytes."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except UnicodeDecodeError:
+        return [_decoded(raw) for raw in column.cast(pa.large_binary()).to_pylist()]
+
+
+def _decoded(raw: bytes | None) -> str | bytes | None:
+    try:
+        return None if raw is None else raw.decode()
+    except UnicodeDecodeError:
+        return raw
 
 
 def _short(texts: pa.Array, unit: str) -> pa.Array:

@@ -28,6 +28,7 @@ from tidings.matching.native.engine import Index
 
 Array = np.ndarray[Any, Any]
 
+BLOCK: Final = 16_384  # predicates that become Python objects at a time, to be compiled
 _TEXT, _INTEGER, _REAL, _TRUTH = range(4)
 _KINDS: Final = {str: _TEXT, int: _INTEGER, float: _REAL, bool: _TRUTH}
 _NO_OPERAND, _ONE_OPERAND = -2, -1  # 0 and more: a tuple of this length
@@ -62,12 +63,25 @@ class Flat(NamedTuple):
 
     def slice(self, first: int, last: int) -> Flat:
         """The predicates with the numbers from `first` to before `last`."""
-        bounds = [(first, last)]
-        for table, column in zip(self[:3], _OWNED, strict=True):
-            begins = _begins(_lengths(table.column(column)))
-            first, last = bounds[-1]
-            bounds.append((int(begins[first]), int(begins[last])))
-        parts = [table.slice(a, b - a) for table, (a, b) in zip(self[:4], bounds, strict=True)]
+        return self._slice(self._begins(), first, last)
+
+    def blocks(self, size: int) -> Iterator[Flat]:
+        """The predicates, so many at a time."""
+        begins = self._begins()
+        count = self.predicates.num_rows
+        for first in range(0, count, size):
+            yield self._slice(begins, first, min(first + size, count))
+
+    def _begins(self) -> list[Array]:
+        """Where the rows that each row owns begin, for the first three tables."""
+        owned = zip(self[:3], _OWNED, strict=True)
+        return [_begins(_lengths(table.column(column))) for table, column in owned]
+
+    def _slice(self, begins: list[Array], first: int, last: int) -> Flat:
+        parts = [self.predicates.slice(first, last - first)]
+        for table, begin in zip(self[1:4], begins, strict=True):
+            first, last = int(begin[first]), int(begin[last])
+            parts.append(table.slice(first, last - first))
         return Flat._make([*parts, self.names])
 
     def take(self, numbers: Array) -> Flat:
@@ -142,8 +156,8 @@ def to_bytes(table: pa.Table) -> bytes:
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
-def from_bytes(parts: Iterable[bytes]) -> pa.Table:
-    """The rows of all parts, which share one schema; there must be at least one part."""
+def from_bytes(parts: Iterable[Any]) -> pa.Table:
+    """The rows of all parts, bytes or buffers of one schema; there must be at least one part."""
     tables = [pa.ipc.open_stream(part).read_all() for part in parts]
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
 
@@ -157,16 +171,20 @@ def assemble(texts: pa.Array, flat: Flat) -> Index:
     The texts are parsed only for those without a normal form.
     """
     with _collector_off():
-        constraints = _constraints(flat)
-        filters = _runs(constraints, _lengths(flat.filters.column("constraints")))
-        counts = _lengths(flat.predicates.column("filters"))
         whole = np.flatnonzero(flat.predicates.column("whole").to_numpy()).tolist()
         wholes = {
             place: parse(texts[place].as_py(), max_characters=None).expression for place in whole
         }
         index = Index()
-        index.load(range(counts.size), _runs(filters, counts), wholes)
+        index.load(range(len(texts)), _filters(flat), wholes)
         return index
+
+
+def _filters(flat: Flat) -> Iterator[list[list[Constraint]]]:
+    """The filters of each predicate, made some at a time, because all would take much memory."""
+    for part in flat.blocks(BLOCK):
+        filters = _runs(_constraints(part), _lengths(part.filters.column("constraints")))
+        yield from _runs(filters, _lengths(part.predicates.column("filters")))
 
 
 def _runs(items: list[Any], lengths: Array) -> list[list[Any]]:

@@ -26,7 +26,7 @@ from tidings.language.event import read
 from tidings.language.expression import Expression, constraints
 from tidings.language.predicate import Predicate
 from tidings.language.values import SCALARS
-from tidings.matching.arrow_values import as_values, is_text
+from tidings.matching.arrow_values import as_values, is_text, raw_texts
 
 Id = str | int
 ID_TYPES = (str, int)
@@ -258,7 +258,7 @@ def _json_events(batch: Batch, name: str) -> Iterator[Mapping[str, Any]]:
         raise EventError(f"column {name!r}: expected JSON text, found the type {kind}")
     row = 0
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
-        for text in chunk.to_pylist():
+        for text in raw_texts(chunk):
             try:
                 yield {} if text is None else read(text)
             except EventError as error:

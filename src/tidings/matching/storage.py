@@ -122,6 +122,13 @@ class Written(NamedTuple):
     max_filters: int
 
 
+class WrittenTexts(NamedTuple):
+    """Predicates as they are stored, all with one bound."""
+
+    texts: pa.Array
+    max_filters: int
+
+
 class StoredPredicates(MutableMapping[Id, Predicate]):
     """The predicates of a loaded table, parsed on demand, and the changes since it was loaded."""
 
@@ -229,7 +236,7 @@ class Contents(NamedTuple):
     table: Index
     ids: Sequence[Id]
     numbers: Sequence[int]
-    predicates: Sequence[Predicate | Written]
+    predicates: Sequence[Predicate | Written] | WrittenTexts
 
     @property
     def dense(self) -> bool:
@@ -324,12 +331,17 @@ def _write_segment(file: Path, index: Index) -> None:
 
 def _write_subscriptions(file: Path, contents: Contents, counted: bool) -> None:
     columns: dict[str, pa.Array] = {} if counted else _id_columns(contents.ids)
-    texts = [
-        p.text if isinstance(p, Written) else _text(p.expression, f"the subscription {id!r}")
-        for id, p in zip(contents.ids, contents.predicates, strict=True)
-    ]
-    columns["predicate"] = pa.array(texts, pa.large_string())
-    columns["max_filters"] = pa.array([p.max_filters for p in contents.predicates], pa.int64())
+    held = contents.predicates
+    if isinstance(held, WrittenTexts):
+        columns["predicate"] = held.texts.cast(pa.large_string())
+        columns["max_filters"] = pa.repeat(pa.scalar(held.max_filters, pa.int64()), len(held.texts))
+    else:
+        texts = [
+            p.text if isinstance(p, Written) else _text(p.expression, f"the subscription {id!r}")
+            for id, p in zip(contents.ids, held, strict=True)
+        ]
+        columns["predicate"] = pa.array(texts, pa.large_string())
+        columns["max_filters"] = pa.array([p.max_filters for p in held], pa.int64())
     if not contents.dense:
         columns["number"] = pa.array(contents.numbers, pa.int64())
     batch = pa.RecordBatch.from_pydict(columns)

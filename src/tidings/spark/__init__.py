@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidings.spark.compiled import Compiled, SubscriptionsRejected, compile
     from tidings.spark.failures import explained
-    from tidings.spark.matches import EventsRejected, match, matching, rejected_events
+    from tidings.spark.matches import (
+        EventsRejected,
+        UnknownNames,
+        match,
+        matching,
+        rejected_events,
+    )
     from tidings.spark.samples import statistics
     from tidings.spark.sessions import session
     from tidings.spark.shipping import ship
@@ -29,6 +35,7 @@ __all__ = [
     "EventsRejected",
     "Store",
     "SubscriptionsRejected",
+    "UnknownNames",
     "batches",
     "compile",
     "explained",
@@ -51,6 +58,7 @@ _HOMES = {
     "EventsRejected": "matches",
     "Store": "store",
     "SubscriptionsRejected": "compiled",
+    "UnknownNames": "matches",
     "batches": "stream",
     "compile": "compiled",
     "explained": "failures",

@@ -79,6 +79,8 @@ def explained(error: BaseException) -> str:
 def _cause(error: BaseException, whole: str) -> str:
     if isinstance(error, JavaNotFoundError | ValueError) and "\n" not in str(error):
         return _cut(str(error))
+    if type(error).__module__.startswith("tidings.") and whole.partition("\n")[0].endswith(":"):
+        return _cut(" ".join(line.strip() for line in whole.splitlines()[:2]))  # with one example
     inner = _PYTHON_CAUSE.findall(whole) if "Traceback (most recent call last)" in whole else []
     if inner:
         return _cut(f"{inner[-1][0]}: {inner[-1][1]}")

@@ -19,13 +19,14 @@ from tidings.language.dialects import dialect_named
 from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
-from tidings.matching.arrow_values import is_text
+from tidings.matching.arrow_values import is_text, raw_texts
 from tidings.matching.contract import Id, check_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 OWN_DIALECT: Final = "tidings"  # stored as null
+NOT_UTF8: Final = "expected text in UTF-8, found other bytes"
 MAX_SHOWN: Final = 200  # characters of a text in an error
 
 Given: TypeAlias = (
@@ -45,11 +46,11 @@ class ChangeRefused(StoreError):
 
 def judged_subscriptions(given: Given) -> pa.Table:
     """Subscriptions as rows, with the reason why each bad one is refused."""
-    frame = _frame(given)
+    frame = frame_of(given)
     if frame is not None:
         judged = _judged_on_executors(frame)
     else:
-        table = _subscriptions_table(given)
+        table = subscriptions_table(given)
         judged = table.append_column("reason", _reasons(table))
     dialects = judged.column("dialect")
     named = pc.if_else(pc.equal(dialects, OWN_DIALECT), None, dialects)
@@ -58,7 +59,7 @@ def judged_subscriptions(given: Given) -> pa.Table:
 
 def judged_ids(given: GivenIds) -> pa.Table:
     """Ids as rows without predicates, with the reason why each bad one is refused."""
-    frame = _frame(given)
+    frame = frame_of(given)
     table: Any = given if frame is None else frame.select("subscription").toArrow()
     if isinstance(table, pa.Table | pa.RecordBatch):
         ids = _id_column(table)
@@ -71,13 +72,14 @@ def judged_ids(given: GivenIds) -> pa.Table:
     return _with_id_faults(pa.table(columns))
 
 
-def _frame(given: Any) -> DataFrame | None:
+def frame_of(given: Any) -> DataFrame | None:
     """The argument if it is a Spark DataFrame, without loading Spark to find out."""
     is_frame = type(given).__module__.startswith("pyspark.") and hasattr(given, "mapInArrow")
     return given if is_frame else None
 
 
-def _subscriptions_table(given: Any) -> pa.Table:
+def subscriptions_table(given: Any) -> pa.Table:
+    """Subscriptions in any form but a DataFrame as rows."""
     if isinstance(given, pa.Table | pa.RecordBatch):
         return _cast(given)
     if isinstance(given, Mapping):
@@ -189,7 +191,22 @@ def _judged_on_executors(frame: DataFrame) -> pa.Table:
 
 def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield batch.append_column("reason", _reasons(batch))
+        texts = {name: raw_texts(batch.column(name)) for name in batch.schema.names}
+        rows = list(zip(*texts.values(), strict=True))
+        reasons: list[str | None] = [
+            NOT_UTF8 if bytes in map(type, row) else _predicate_fault(*row[1:]) for row in rows
+        ]
+        columns = [
+            pa.array([replaced(text) for text in column], batch.column(name).type)
+            for name, column in texts.items()
+        ]
+        columns.append(pa.array(reasons, pa.string()))
+        yield pa.RecordBatch.from_arrays(columns, [*texts, "reason"])
+
+
+def replaced(value: Any) -> Any:
+    """A value with bytes as text, for the reader of a refusal."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
 def _reasons(table: pa.Table | pa.RecordBatch) -> pa.Array:

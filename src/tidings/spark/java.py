@@ -184,7 +184,7 @@ def _temporary_launcher(script: bytes) -> Path:
 
 
 def main() -> int:
-    """Print which Java Spark will run on."""
+    """Print the folder of the Java that Spark will run on; its version goes to standard error."""
     try:
         home = java_home()
     except JavaNotFoundError as error:
@@ -194,7 +194,8 @@ def main() -> int:
     if java is None:
         print(f"the Java at {home} does not start", file=sys.stderr)
         return 1
-    print(f"{home} (Java {java.version})")
+    print(home)
+    print(f"Java {java.version}", file=sys.stderr)
     return 0
 
 

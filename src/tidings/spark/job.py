@@ -20,9 +20,8 @@ from tidings.language.files.subscriptions import BadSubscription
 from tidings.spark.compiled import (
     Compiled,
     SubscriptionsRejected,
-    compile,
+    compile_for,
     quoted,
-    sees_our_files,
 )
 from tidings.spark.files import (
     EventFileError,
@@ -34,9 +33,18 @@ from tidings.spark.files import (
     read_rows,
     store_rows,
     stream_events,
-    subscriptions_frame,
 )
-from tidings.spark.matches import EventsRejected, Output, counted, match, rejected_events
+from tidings.spark.matches import (
+    IDS,
+    LISTS,
+    EventsRejected,
+    Output,
+    counted,
+    exploded,
+    match,
+    rejected_events,
+)
+from tidings.spark.reach import sees_our_files
 from tidings.spark.sessions import session
 from tidings.spark.shipping import ship
 from tidings.spark.stream import StreamError, match_stream
@@ -127,7 +135,7 @@ def open_sources(
                 f"first is at {bad[0].file}:{bad[0].line}: {bad[0].reason}"
             )
     with phase("compile"):
-        compiled = compile(subscriptions_frame(spark, rows), strict=strict)
+        compiled = compile_for(spark, rows, strict=strict)
     with phase("open events"):
         found = Sources(compiled, bad, read_events(spark, events, format))
         if strict:
@@ -155,8 +163,7 @@ def run(
         lists = match(frame, compiled, json=events.json, output="lists")
         observed, seen = counted(lists)
         if output != "lists":
-            kept = [quoted(name) for name in frame.columns]
-            observed = observed.select(*kept, F.explode("subscriptions").alias("subscription"))
+            observed = exploded(observed, LISTS, IDS)
         if output == "counts":
             observed = observed.groupBy("subscription").agg(F.count(F.lit(1)).alias("events"))
         mode = "overwrite" if overwrite else "error"

@@ -1,7 +1,8 @@
 """Subscriptions parsed and normalised in Spark's Python workers: rows in, flat columns out.
 
 Each batch of rows becomes one row of Arrow streams: the good subscriptions, their normal forms as
-`matching.assembly` lays them out, and the bad subscriptions with the reason.
+`matching.assembly` lays them out, and the bad subscriptions with the reason. The row also sums the
+hashes that stand beside the subscriptions, so that the driver knows which rows were parsed.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 
 from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, MAX_TEXT_KEPT
 from tidings.language.predicate import Predicate, parse
+from tidings.matching.arrow_values import raw_texts
 from tidings.matching.assembly import Flat, flatten, to_bytes
-from tidings.spark.intake import OWN_DIALECT
+from tidings.spark.intake import NOT_UTF8, OWN_DIALECT, replaced
 
-PARTS: Final = ("subscriptions", "rejected", *Flat._fields)
+COLUMNS: Final = ("subscription", "predicate", "dialect")
+SEEN: Final = "seen"  # the part that says which rows were parsed
+PARTS: Final = (SEEN, "subscriptions", "rejected", *Flat._fields)
 
 
 def rejected_schema(id: pa.DataType) -> pa.Schema:
@@ -35,7 +40,7 @@ def rejected_schema(id: pa.DataType) -> pa.Schema:
 
 
 def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Parse batches of `subscription`, `predicate`, `dialect`."""
+    """Parse batches of `subscription`, `predicate`, `dialect`, and perhaps columns of hashes."""
     for batch in batches:
         if batch.num_rows:
             parts = {name: pa.array([data], pa.binary()) for name, data in _parts(batch)}
@@ -43,12 +48,14 @@ def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[tuple[str, bytes]]:
+    hashes = batch.columns[len(COLUMNS) :]
+    yield SEEN, msgspec.json.encode([batch.num_rows, *(str(sum(h.to_pylist())) for h in hashes)])
     id_type = batch.schema.field("subscription").type
     ids: list[Any] = []
     texts: list[str] = []
     predicates: list[Predicate] = []
     rejected: list[dict[str, Any]] = []
-    for id, text, dialect in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+    for id, text, dialect in zip(*map(raw_texts, batch.columns[: len(COLUMNS)]), strict=True):
         try:
             predicate = _predicate(id, text, dialect)
         except _Refused as refusal:
@@ -70,7 +77,8 @@ class _Refused(Exception):
         self.line = line
         self.column = column
 
-    def row(self, id: Any, text: str | None, dialect: str | None) -> dict[str, Any]:
+    def row(self, id: Any, text: Any, dialect: Any) -> dict[str, Any]:
+        id, text, dialect = map(replaced, (id, text, dialect))
         shown = None if text is None else text[:MAX_TEXT_KEPT]
         kept = id[:MAX_ID] if isinstance(id, str) else id
         return {
@@ -83,7 +91,9 @@ class _Refused(Exception):
         }
 
 
-def _predicate(id: Any, text: str | None, dialect: str | None) -> Predicate:
+def _predicate(id: Any, text: Any, dialect: Any) -> Predicate:
+    if any(isinstance(value, bytes) for value in (id, text, dialect)):
+        raise _Refused(NOT_UTF8)
     if id is None:
         raise _Refused("expected an id, found null")
     if isinstance(id, str):

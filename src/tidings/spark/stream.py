@@ -18,10 +18,19 @@ import msgspec
 from pyspark.sql import functions as F
 
 from tidings.spark.attributes import refuse_taken
-from tidings.spark.compiled import BUDGET, quoted
+from tidings.spark.compiled import BUDGET
 from tidings.spark.files import absolute
 from tidings.spark.journal import Batch, Journal
-from tidings.spark.matches import counted, match, rejected_events
+from tidings.spark.matches import (
+    IDS,
+    LISTS,
+    Unknown,
+    chosen_names,
+    counted,
+    exploded,
+    match,
+    rejected_events,
+)
 from tidings.spark.store import Store
 from tidings.spark.versions import Versions
 
@@ -30,8 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 Write = Callable[["DataFrame", "DataFrame | None", int], None]
-SUBSCRIPTIONS: Final = "subscriptions"
-SUBSCRIPTION: Final = "subscription"
+FOUND: Final = "tidings lists"  # the column of lists, until they are opened
 VERSION: Final = "version"
 BATCH: Final = "batch"
 REJECTED: Final = "_rejected"  # Spark ignores folders whose names begin with _
@@ -54,6 +62,8 @@ def match_stream(
     name: str | None = None,
     columns: Sequence[str] | None = None,
     json: str | None = None,
+    names: Mapping[str, str] | None = None,
+    unknown: Unknown = "warn",
     budget: int = BUDGET,
     directory: str | os.PathLike[str] | None = None,
 ) -> StreamingQuery:
@@ -69,7 +79,9 @@ def match_stream(
     When the stream is started again, it continues from `checkpoint`. The journal lies in it; if it
     is not a folder that the driver sees, `journal` must name one, and the two must be kept
     together. An output belongs to one checkpoint: the stream fails where another has written. The
-    arguments from `columns` on are those of `match`.
+    arguments from `columns` on are those of `match`; `names` renames `subscription`, `version` and
+    `batch`. With Spark Connect the batches run on the server: the store, the output and the
+    checkpoint are paths there.
 
     >>> query = match_stream(events, "alerts", out="matches", checkpoint="checkpoint")
     """
@@ -78,19 +90,21 @@ def match_stream(
         raise StreamError("expected a stream of events (spark.readStream); match takes a DataFrame")
     if format not in ("parquet", "json"):
         raise StreamError(f"expected the format parquet or json, found {format!r}")
-    refuse_taken(events, SUBSCRIPTIONS, SUBSCRIPTION, VERSION, BATCH)
+    called = chosen_names((IDS, VERSION, BATCH), names)
+    refuse_taken(events, *called.values())
     decisions = Journal(_journal_folder(memory, journal))
-    matching = _Matching(_open(store), decisions, columns, json, budget, directory)
+    matching = _Matching(_open(store), decisions, columns, json, called, unknown, budget, directory)
+    folder = called[BATCH]
 
     def run(batch: DataFrame, number: int) -> None:
         if decisions.find(number) is None:
-            _refuse_foreign(target, number)
+            _refuse_foreign(target, f"{folder}={number}")
         entry, lists = matching.begin(batch, number)
-        observed, seen = counted(lists)
-        _save(matching.pairs(observed, entry), format, f"{target}/{BATCH}={number}")
+        observed, seen = counted(lists, FOUND)
+        _save(matching.pairs(observed, entry), format, f"{target}/{folder}={number}")
         counts = seen.get
         if counts["rejected"] and json is not None:
-            _save(rejected_events(batch, json), format, f"{target}/{REJECTED}/{BATCH}={number}")
+            _save(rejected_events(batch, json), format, f"{target}/{REJECTED}/{folder}={number}")
         matching.end(entry, counts)
 
     writer = events.writeStream.foreachBatch(run)
@@ -109,6 +123,8 @@ def for_each_batch(
     *,
     columns: Sequence[str] | None = None,
     json: str | None = None,
+    names: Mapping[str, str] | None = None,
+    unknown: Unknown = "warn",
     budget: int = BUDGET,
     directory: str | os.PathLike[str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
@@ -118,15 +134,17 @@ def for_each_batch(
     valid events (None without `json`) and the batch's number. After a crash a batch may come a
     second time, with the same matches: `write` must then replace its output. `journal` is a folder
     to keep, and to delete, together with the checkpoint. The arguments from `columns` on are those
-    of `match`.
+    of `match`; `names` renames `subscription` and `version`.
 
     >>> matching = for_each_batch("alerts", "journal", write)
     >>> query = events.writeStream.foreachBatch(matching).start()
     """
-    matching = _Matching(_open(store), Journal(journal), columns, json, budget, directory)
+    called = chosen_names((IDS, VERSION), names)
+    decisions = Journal(absolute(journal))
+    matching = _Matching(_open(store), decisions, columns, json, called, unknown, budget, directory)
 
     def run(batch: DataFrame, number: int) -> None:
-        refuse_taken(batch, SUBSCRIPTIONS, SUBSCRIPTION, VERSION)
+        refuse_taken(batch, *called.values())
         entry, lists = matching.begin(batch, number)
         rejected = None if json is None else rejected_events(batch, json)
         write(matching.pairs(lists, entry), rejected, number)
@@ -148,6 +166,8 @@ class _Matching:
     journal: Journal
     columns: Sequence[str] | None
     json: str | None
+    called: Mapping[str, str]  # the names of the columns that the output adds
+    unknown: Unknown
     budget: int
     directory: str | os.PathLike[str] | None
 
@@ -162,7 +182,15 @@ class _Matching:
         entry = self.journal.find(number) or self._decide(number)
         self.journal.put(entry)
         compiled = self.versions.at(events.sparkSession, entry.version, entry.base)
-        lists = match(events, compiled, columns=self.columns, json=self.json, output="lists")
+        lists = match(
+            events,
+            compiled,
+            columns=self.columns,
+            json=self.json,
+            output="lists",
+            names={LISTS: FOUND},
+            unknown=self.unknown,
+        )
         return entry, lists
 
     def _decide(self, number: int) -> Batch:
@@ -175,12 +203,8 @@ class _Matching:
 
     def pairs(self, lists: DataFrame, entry: Batch) -> DataFrame:
         """A row for each match, with the version."""
-        kept = [quoted(name) for name in lists.columns if name != SUBSCRIPTIONS]
-        return lists.select(
-            *kept,
-            F.explode(SUBSCRIPTIONS).alias(SUBSCRIPTION),
-            F.lit(entry.version).cast("long").alias(VERSION),
-        )
+        version = F.lit(entry.version).cast("long").alias(self.called[VERSION])
+        return exploded(lists, FOUND, self.called[IDS]).select("*", version)
 
     def end(self, entry: Batch, counts: dict[str, Any]) -> None:
         """Write down that a batch is done, and the base that is compiled by now."""
@@ -192,7 +216,7 @@ class _Matching:
 
 def _open(store: Store | str | os.PathLike[str]) -> Store:
     """The store. Raises `StoreError` now, rather than in the first batch, if there is none."""
-    held = store if isinstance(store, Store) else Store(store)
+    held = store if isinstance(store, Store) else Store(absolute(store))
     held.snapshot(0)
     return held
 
@@ -216,11 +240,11 @@ def _local(path: str) -> Path | None:
     return None if ":" in plain.partition("/")[0] else Path(plain)
 
 
-def _refuse_foreign(out: str, number: int) -> None:
+def _refuse_foreign(out: str, batch: str) -> None:
     """Raise if there is an output for a batch that this checkpoint has not begun."""
     folder = _local(out)
-    if folder is not None and (folder / f"{BATCH}={number}").exists():
+    if folder is not None and (folder / batch).exists():
         raise StreamError(
-            f"{out} has an output of batch {number} that this checkpoint did not write; "
+            f"{out} has an output {batch} that this checkpoint did not write; "
             "name another output, or the checkpoint that wrote it"
         )

@@ -15,12 +15,11 @@ import threading
 import weakref
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow.compute as pc
 
-from tidings.spark.compiled import BUDGET, Compiled, compile, compile_here, sees_our_files
-from tidings.spark.files import subscriptions_frame
+from tidings.spark.compiled import BUDGET, ROWS_HERE, Compiled, compile_here, compile_rows
 from tidings.spark.intake import StoreError
 from tidings.spark.store import Store, net_changes
 
@@ -50,6 +49,10 @@ class Versions:
         self._compiling: threading.Thread | None = None
         self._scratch: Path | None = None
         self._recent: deque[Path] = deque()
+
+    def __reduce__(self) -> Any:
+        """Pickle what to compile and where, for Spark Connect runs a batch in another process."""
+        return _versions, (self.store, self.budget, self.directory)
 
     @property
     def base(self) -> int | None:
@@ -96,9 +99,8 @@ class Versions:
             compiling.join()
 
     def _compile_all(self, spark: SparkSession, rows: pa.Table) -> Compiled:
-        """Compile subscriptions on the executors, or find them in the cache."""
-        frame = subscriptions_frame(spark, rows)
-        compiled = compile(frame, budget=self.budget, directory=self.directory)
+        """Compile all subscriptions of a version, or find them in the cache."""
+        compiled = compile_rows(spark, rows, self.budget, self.directory)
         if compiled.facts.rejected:
             log.warning("%s: %d subscriptions rejected", self.store, compiled.facts.rejected)
         return compiled
@@ -106,29 +108,23 @@ class Versions:
     def _changed(self, spark: SparkSession, base: Compiled, changes: pa.Table) -> Compiled:
         """A base with the last change of each id."""
         new = changes.filter(pc.not_equal(changes.column("change"), "remove"))
-        folder = self._folder(spark)
-        if folder is None:
+        if new.num_rows > ROWS_HERE:
             others = self._compile_all(spark, new)
         else:  # in this process: a Spark job would take longer than the work
-            facts, shards = compile_here(new, folder)
-            others = Compiled(spark, facts, shards, folder / facts.key)
-            self._forget_older(folder / facts.key)
+            others = compile_here(spark, new, self._folder())
+            self._forget_older(self._folder() / others.facts.key)
         return base.changed(others, changes.column("subscription").to_pylist())
 
     def _forget_older(self, table: Path) -> None:
         """Remove deltas that no batch uses any more; a process that has mapped one keeps it."""
-        if self._scratch is None:
-            return
         if table not in self._recent:
             self._recent.append(table)
         while len(self._recent) > RECENT:
             shutil.rmtree(self._recent.popleft(), ignore_errors=True)
 
-    def _folder(self, spark: SparkSession) -> Path | None:
-        """The folder for deltas, which the workers see; None if there is no such folder."""
-        if self.directory is not None:
-            return Path(self.directory)
-        if self._scratch is None and sees_our_files(spark):
+    def _folder(self) -> Path:
+        """The folder for deltas, which goes with this object."""
+        if self._scratch is None:
             self._scratch = Path(tempfile.mkdtemp(prefix="tidings-changes-"))
             weakref.finalize(self, shutil.rmtree, self._scratch, ignore_errors=True)
         return self._scratch
@@ -150,3 +146,7 @@ class Versions:
 
         self._compiling = threading.Thread(target=work, daemon=True, name="tidings-compile")
         self._compiling.start()
+
+
+def _versions(store: Store, budget: int, directory: Any) -> Versions:
+    return Versions(store, budget=budget, directory=directory)

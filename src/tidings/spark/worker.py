@@ -9,11 +9,13 @@ This file knows Arrow and the matching room; of Spark it knows only the folder o
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import tarfile
 import tempfile
 import threading
+import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -27,11 +29,13 @@ import pyarrow.compute as pc
 from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_BYTES, Event, read
 from tidings.language.values import SCALARS
-from tidings.matching.arrow_values import as_values
+from tidings.matching.arrow_values import raw_texts
 from tidings.matching.batches import match_columns, match_documents, tally
-from tidings.matching.contract import Id
+from tidings.matching.contract import Id, is_text_or_binary
 from tidings.matching.native.engine import Index
 from tidings.matching.storage import read_table
+from tidings.spark.spelling import spelled
+from tidings.spark.variants import holds_variant, is_variant, python_values
 
 Array = np.ndarray[Any, Any]
 
@@ -50,8 +54,9 @@ class Shard(NamedTuple):
 
     key: str  # a digest of its content
     path: str  # the directory where the driver saved it
-    shipped: bool  # whether Spark sent an archive, because executors may not see the path
+    shipped: bool = False  # whether Spark sent an archive, because executors may not see the path
     removed: tuple[Id, ...] = ()  # ids in it that are removed (tombstones)
+    data: bytes = b""  # the table itself, packed, if it is small and executors may not see the path
 
 
 class Opened(NamedTuple):
@@ -62,13 +67,10 @@ class Opened(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How to read events from a batch: from one column of JSON text, or with columns as attributes.
+    """How to read a column of events. A record is a row of attributes; texts are JSON."""
 
-    Columns in `nested` hold a record as JSON text.
-    """
-
-    json: str | None = None
-    nested: tuple[str, ...] = ()
+    names: frozenset[str] | None = None  # that subscriptions ask about, if case does not count
+    nulls: bool = False  # whether a null is an event without attributes, and not no event
 
 
 # Tables
@@ -94,7 +96,13 @@ def open_shard(shard: Shard, keep: bool = True) -> Opened:
 
 
 def _open(shard: Shard) -> Opened:
-    index, predicates = read_table(_place(shard))
+    if shard.data and not Path(shard.path).exists():
+        with tempfile.TemporaryDirectory(prefix="tidings-") as folder:
+            with tarfile.open(fileobj=io.BytesIO(zlib.decompress(shard.data))) as packed:
+                packed.extractall(folder, filter="data")
+            index, predicates = read_table(folder)  # which maps the files: they may go
+    else:
+        index, predicates = read_table(_place(shard))
     ids = predicates.id_array()
     if shard.removed:
         marks = pc.is_in(ids, pa.array(shard.removed, ids.type))
@@ -131,13 +139,15 @@ def unpack(archive: Path, folder: Path) -> None:
 
 # Events
 
+Ask = Callable[[Index], Iterator[tuple[Array, Array]]]  # rows and numbers, in order of rows
+
 
 class Asked(NamedTuple):
     """A batch: how many rows, which are not valid events, and how to match the others."""
 
     events: int
     bad: Array  # rows that are not valid events
-    ask: Callable[[Index], Iterator[tuple[Array, Array]]]  # rows and numbers, in order of rows
+    ask: Ask
 
 
 class Found(NamedTuple):
@@ -168,47 +178,59 @@ def find(shards: Sequence[Shard], asked: Asked) -> Found:
     return Found(asked.events, joined, values, asked.bad)
 
 
-def asked_of_batch(batch: pa.RecordBatch, reading: Reading) -> Asked:
-    """The events of a batch."""
-    if reading.json is None and not reading.nested:
-        return Asked(batch.num_rows, NOTHING, lambda index: match_columns(index, batch))
-    return asked_of_events(list(events_of(batch, reading)))
-
-
-def asked_of_events(events: list[Any]) -> Asked:
-    """Events that `read_text` or `flat` returned."""
-    bad = np.flatnonzero([isinstance(event, EventError) for event in events])
+def asked_of_column(events: pa.Array, reading: Reading) -> Asked:
+    """The events of a column: records, maps, Variants or JSON texts."""
+    kind = events.type
+    if pa.types.is_struct(kind) and not holds_variant(kind):
+        if reading.names is not None:
+            events = spelled(events, reading.names)
+        batch = pa.RecordBatch.from_arrays(events.flatten(), [f.name for f in events.type])
+        bad = np.flatnonzero(events.is_null()) if events.null_count else NOTHING
+        return Asked(len(events), bad, _without(bad, lambda index: match_columns(index, batch)))
+    found = list(events_of(events, reading))
+    bad = np.flatnonzero([not isinstance(event, dict) for event in found])
     for row in bad.tolist():
-        events[row] = {}
-
-    def ask(index: Index) -> Iterator[tuple[Array, Array]]:
-        for rows, numbers in match_documents(index, events):
-            if bad.size:
-                kept = ~np.isin(rows, bad)
-                rows, numbers = rows[kept], numbers[kept]
-            yield rows, numbers
-
-    return Asked(len(events), bad, ask)
+        found[row] = {}
+    documents: list[Any] = found
+    ask = _without(bad, lambda index: match_documents(index, documents))
+    return Asked(len(found), bad, ask)
 
 
-def events_of(batch: pa.RecordBatch, reading: Reading) -> Iterator[dict[str, Any] | EventError]:
-    """The events of a batch one by one, flattened; an error for a row that is not valid."""
-    if reading.json is not None:
-        yield from map(read_text, batch.column(reading.json).to_pylist())
+def _without(bad: Array, ask: Ask) -> Ask:
+    """The matches without those of bad rows."""
+    if not bad.size:
+        return ask
+
+    def good(index: Index) -> Iterator[tuple[Array, Array]]:
+        for rows, numbers in ask(index):
+            kept = ~np.isin(rows, bad)
+            yield rows[kept], numbers[kept]
+
+    return good
+
+
+def events_of(events: pa.Array, reading: Reading) -> Iterator[dict[str, Any] | EventError | None]:
+    """The events of a column one by one, flattened; an error for a row that is not valid."""
+    kind = events.type
+    missing: dict[str, Any] | None = {} if reading.nulls else None
+    if is_text_or_binary(kind):
+        for text in raw_texts(events):
+            yield missing if text is None else read_text(text)
         return
-    columns = [as_values(column) for column in batch.columns]
-    read_batch = pa.RecordBatch.from_arrays(columns, batch.schema.names)
-    for record in read_batch.to_pylist(maps_as_pydicts="lossy"):
-        for name in reading.nested:
-            if record[name] is not None:
-                record[name] = json_of(record[name])
-        yield flat(record)
+    is_record = pa.types.is_struct(kind) and not is_variant(kind)
+    if is_record and reading.names is not None:
+        events = spelled(events, reading.names)
+    for value in python_values(events):
+        if value is None:
+            yield missing
+        elif isinstance(value, dict):
+            yield flat(value)
+        else:
+            yield EventError(f"expected a JSON object, found {type(value).__name__}")
 
 
-def read_text(text: str | bytes | None) -> dict[str, Any] | EventError:
-    """The event in a JSON text; a null is an event without attributes."""
-    if text is None:
-        return {}
+def read_text(text: str | bytes) -> dict[str, Any] | EventError:
+    """The event in a JSON text."""
     try:
         event = json_of(text) if len(text) <= MAX_EVENT_BYTES else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -231,10 +253,10 @@ def flat(event: dict[str, Any]) -> dict[str, Any] | EventError:
         return error
 
 
-def faults(batch: pa.RecordBatch, reading: Reading) -> pa.Array:
+def faults(events: pa.Array, reading: Reading) -> pa.Array:
     """For each row null, or why it is not a valid event and at which character."""
     found: list[dict[str, Any] | None] = []
-    for event in events_of(batch, reading):
+    for event in events_of(events, reading):
         fault = None
         if isinstance(event, EventError):
             fault = {"reason": str(event), "position": event.position}
@@ -246,16 +268,16 @@ def faults(batch: pa.RecordBatch, reading: Reading) -> pa.Array:
 
 
 def lists(
-    shards: Sequence[Shard], batches: Iterable[pa.RecordBatch], reading: Reading
+    shards: Sequence[Shard], columns: Iterable[pa.Array], reading: Reading
 ) -> Iterator[pa.Array]:
     """The list of ids of each row, null for one that is not valid, in arrays of bounded size."""
     if len(shards) > 1:  # the matches of all shards must be in memory together
-        for batch in together(batches, SHARED_CHUNK):
-            yield from _lists(find(shards, asked_of_batch(batch, reading)))
+        for events in together(columns, SHARED_CHUNK):
+            yield from _lists(find(shards, asked_of_column(events, reading)))
         return
     (opened,) = map(open_shard, shards)
-    for batch in together(batches, CHUNK):
-        asked = asked_of_batch(batch, reading)
+    for events in together(columns, CHUNK):
+        asked = asked_of_column(events, reading)
         first = 0
         for rows, numbers in asked.ask(opened.table):  # a part has all matches of its rows
             if rows.size:
@@ -291,28 +313,28 @@ def _lists(found: Found) -> Iterator[pa.Array]:
 
 
 def count(
-    shard: Shard, batches: Iterable[pa.RecordBatch], reading: Reading
+    shard: Shard, columns: Iterable[pa.Array], reading: Reading
 ) -> Iterator[tuple[pa.Array, Array]]:
     """Ids and the number of events that match each, without zeros, part by part."""
     opened = open_shard(shard)
     totals = np.zeros(len(opened.ids), np.int64)
-    for batch in together(batches, CHUNK):
-        tally(asked_of_batch(batch, reading).ask(opened.table), totals)
+    for events in together(columns, CHUNK):
+        tally(asked_of_column(events, reading).ask(opened.table), totals)
     some = np.flatnonzero(totals)
     for start in range(0, some.size, VALUES):
         part = some[start : start + VALUES]
         yield opened.ids.take(pa.array(part)), totals[part]
 
 
-def together(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in larger batches."""
-    held: list[pa.RecordBatch] = []
+def together(columns: Iterable[pa.Array], rows: int) -> Iterator[pa.Array]:
+    """The same rows in larger columns."""
+    held: list[pa.Array] = []
     size = 0
-    for batch in batches:
-        held.append(batch)
-        size += batch.num_rows
+    for column in columns:
+        held.append(column)
+        size += len(column)
         if size >= rows:
-            yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+            yield pa.concat_arrays(held)
             held, size = [], 0
     if held:
-        yield from pa.Table.from_batches(held).combine_chunks().to_batches()
+        yield pa.concat_arrays(held)
