@@ -183,7 +183,7 @@ def test_what_is_no_store_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="an empty folder, found other files"):
         Store(tmp_path / "full").add(("a", "x = 1"))
     with pytest.raises(StoreError, match="expected a folder of a file system"):
-        Store("s3://bucket/store")
+        Store("hdfs://machine/store")
     store = Store(tmp_path / "s")
     store.add(("a", "x = 1"))
     with pytest.raises(StoreError, match="expected a version from 0 to 1, found 2"):

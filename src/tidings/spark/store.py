@@ -1,13 +1,14 @@
 """The store: a folder of subscriptions with all their versions, which may change as jobs read it.
 
-`changes/N.parquet` is the change that made version N. It is immutable: a writer writes it under
-another name and then links it to its own, which only one writer can do. So a writer never
-overwrites another's change, a reader never sees half a file, and a process may die at any point: a
-change is there as a whole or not at all. `states/N.parquet` holds all subscriptions of version N,
+`changes/N.parquet` is the change that made version N. It is immutable: only one writer can make a
+file of that name, and it appears as a whole (`folders`). So a writer never overwrites another's
+change, a reader never sees half a file, and a process may die at any point: a change is there as a
+whole or not at all. `states/N.parquet` holds all subscriptions of version N,
 so that readers need not apply the changes before it. Version 0 is empty. Files whose names begin
 with a dot are being written; readers, Spark among them, ignore them.
 
-A store needs no JVM. It needs a file system with hard links that the writers and the driver share.
+A store needs no JVM. It needs a folder that the writers and the driver share: of a file system with
+hard links, or of object storage with conditional puts.
 
 >>> store = Store(tmp)
 >>> store.add({"ada": "severity > 2", "ben": "device prefix 'web-'"}).version
@@ -20,12 +21,12 @@ A store needs no JVM. It needs a file system with hard links that the writers an
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -33,6 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidings.spark.folders import FolderError, folder
 from tidings.spark.intake import (
     MAX_SHOWN,
     ChangeRefused,
@@ -88,19 +90,20 @@ class Store:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        text = os.fspath(path).removeprefix("file://")
-        if "://" in text:
-            raise StoreError(f"expected a folder of a file system as the store, found {text!r}")
-        self.path = Path(text)
+        try:
+            self.files = folder(path)
+        except FolderError as error:
+            raise StoreError(f"the store: {error}") from None
+        self.path = self.files.location
         self._known = 0  # a version that exists
         self._state: tuple[int, pa.Table] | None = None  # the last snapshot
 
     def __repr__(self) -> str:
-        return f"Store({str(self.path)!r})"
+        return f"Store({self.path!r})"
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
         """Pickle the path only."""
-        return Store, (str(self.path),)
+        return Store, (self.path,)
 
     # Changes
 
@@ -133,10 +136,8 @@ class Store:
             if not good.num_rows:
                 return Commit(version, _as_text(refused))
             if not version:
-                self._make()
-            if self._publish(
-                self._change_path(version + 1), _change_table(version + 1, change, good)
-            ):
+                self._refuse_foreign()
+            if self._publish(_change_name(version + 1), _change_table(version + 1, change, good)):
                 self._known = version + 1
                 if (version + 1) % STATE_EVERY == 0:
                     with suppress(OSError, StoreError):  # the change is made; a state only helps
@@ -167,16 +168,16 @@ class Store:
 
     def exists(self) -> bool:
         """Whether there is a store."""
-        return (self.path / CHANGES).is_dir()
+        return bool(self.files.names(CHANGES) or self.files.names(STATES))
 
     def version(self) -> int:
         """The newest version. Each version since the last call costs a look at the file system.
 
         `vacuum` removes the oldest files first: where a version exists, all later ones do.
         """
-        if not self._known or not self._change_path(self._known).exists():
+        if not self._known or not self.files.exists(_change_name(self._known)):
             self._known = max((*self._numbers(CHANGES), *self._numbers(STATES)), default=0)
-        while self._change_path(self._known + 1).exists():
+        while self.files.exists(_change_name(self._known + 1)):
             self._known += 1
         return self._known
 
@@ -213,7 +214,7 @@ class Store:
     def _history(self) -> list[Change]:
         found = []
         for version in self._numbers(CHANGES):
-            facts = pq.read_schema(self._change_path(version)).metadata
+            facts = self._schema(_change_name(version)).metadata
             counts = (int(facts[b"tidings." + _COUNTS[change]]) for change in _COUNTS)
             added, removed, replaced = counts
             at = datetime.fromisoformat(facts[b"tidings.at"].decode())
@@ -227,19 +228,19 @@ class Store:
             start, state = self._state
         saved = max((v for v in self._numbers(STATES) if start < v <= version), default=start)
         if saved > start:
-            start, state = saved, _read(self._state_path(saved))
+            start, state = saved, self._read(_state_name(saved))
         return _applied(state, self._changes(start, version))
 
     def _changes(self, since: int, until: int) -> pa.Table:
-        parts = [_read(self._change_path(v)) for v in range(since + 1, until + 1)]
+        parts = [self._read(_change_name(v)) for v in range(since + 1, until + 1)]
         if parts:
             return pa.concat_tables(parts)
         kind = pa.string()
         if until:
             newest = max(v for v in (*self._numbers(CHANGES), *self._numbers(STATES)))
-            at_change = self._change_path(newest)
-            path = at_change if at_change.exists() else self._state_path(newest)
-            kind = pq.read_schema(path).field("subscription").type
+            at_change = _change_name(newest)
+            name = at_change if self.files.exists(at_change) else _state_name(newest)
+            kind = self._schema(name).field("subscription").type
         return _change_schema(kind).empty_table()
 
     def _reading(self, read: Callable[[], Any]) -> Any:
@@ -264,8 +265,8 @@ class Store:
         version = self.version()
         self._check_version(version)
         state = self.snapshot(version)
-        if version and not self._state_path(version).exists():
-            self._publish(self._state_path(version), state)
+        if version and not self.files.exists(_state_name(version)):
+            self._publish(_state_name(version), state)
         return version
 
     def vacuum(self, before: int, *, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -275,42 +276,40 @@ class Store:
         because a writer that has read a version must find all changes since.
         """
         self._check_version(before)
-        if before and not self._state_path(before).exists():
-            self._publish(self._state_path(before), self.snapshot(before))
+        if before and not self.files.exists(_state_name(before)):
+            self._publish(_state_name(before), self.snapshot(before))
         oldest_kept = time.time() - grace_seconds
         removed = 0
-        for folder, last in ((STATES, before - 1), (CHANGES, before)):
-            for version in self._numbers(folder):  # the oldest first: `version` relies on it
-                path = self.path / folder / _name(version)
-                if version > last or path.stat().st_mtime > oldest_kept:
+        for below, last in ((STATES, before - 1), (CHANGES, before)):
+            for version in self._numbers(below):  # the oldest first: `version` relies on it
+                name = f"{below}/{_name(version)}"
+                if version > last or self.files.modified(name) > oldest_kept:
                     break
-                path.unlink()
+                self.files.remove(name)
                 removed += 1
-        for folder in (CHANGES, STATES):
-            for path in (self.path / folder).glob(".*"):  # left by writers that died
-                if path.stat().st_mtime <= oldest_kept:
-                    path.unlink(missing_ok=True)
-                    removed += 1
-        return removed
+        return removed + sum(self.files.sweep(below, oldest_kept) for below in (CHANGES, STATES))
 
     # Files
 
-    def _change_path(self, version: int) -> Path:
-        return self.path / CHANGES / _name(version)
-
-    def _state_path(self, version: int) -> Path:
-        return self.path / STATES / _name(version)
-
-    def _numbers(self, folder: str) -> list[int]:
+    def _numbers(self, below: str) -> list[int]:
         """The versions of the files in a folder, sorted."""
-        stems = (path.stem for path in (self.path / folder).glob("*.parquet"))
-        return sorted(int(stem) for stem in stems if stem.isdecimal())
+        stems = (name.partition(".") for name in self.files.names(below))
+        return sorted(int(stem) for stem, _, end in stems if end == "parquet" and stem.isdecimal())
 
-    def _make(self) -> None:
-        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / STATES).is_dir():
+    def _refuse_foreign(self) -> None:
+        """Raise `StoreError` where the first version would come to lie among other files."""
+        if not {CHANGES, STATES}.issuperset(self.files.entries()):
             raise StoreError(f"{self.path}: expected a store or an empty folder, found other files")
-        (self.path / STATES).mkdir(parents=True, exist_ok=True)
-        (self.path / CHANGES).mkdir(exist_ok=True)  # last: it makes the folder a store
+
+    def _read(self, name: str) -> pa.Table:
+        # Without threads: files are small, and a process that exits at once must not cut theirs
+        # off.
+        with self.files.open(name) as file, pq.ParquetFile(file) as content:
+            return content.read(use_threads=False)
+
+    def _schema(self, name: str) -> pa.Schema:
+        with self.files.open(name) as file:
+            return pq.read_schema(file)
 
     def _check_exists(self) -> None:
         if not self.exists():
@@ -322,26 +321,11 @@ class Store:
         if not 0 <= version <= newest:
             raise StoreError(f"{self.path}: expected a version from 0 to {newest}, found {version}")
 
-    def _publish(self, path: Path, table: pa.Table) -> bool:
+    def _publish(self, name: str, table: pa.Table) -> bool:
         """Write a table to a new file, as a whole or not at all; False if the file exists."""
-        aside = path.with_name(f".{path.stem}.{uuid4().hex}")
-        try:
-            with aside.open("xb") as file:
-                pq.write_table(table, file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(aside, path)
-            except FileExistsError:
-                return False
-        finally:
-            aside.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        return True
+        data = io.BytesIO()
+        pq.write_table(table, data, compression="zstd")
+        return self.files.put_new(name, data.getvalue())
 
 
 def net_changes(changes: pa.Table) -> pa.Table:
@@ -372,10 +356,12 @@ def _name(version: int) -> str:
     return f"{version:020}.parquet"
 
 
-def _read(path: Path) -> pa.Table:
-    # Without threads: files are small, and a process that exits at once must not cut theirs off.
-    with pq.ParquetFile(path) as file:
-        return file.read(use_threads=False)
+def _change_name(version: int) -> str:
+    return f"{CHANGES}/{_name(version)}"
+
+
+def _state_name(version: int) -> str:
+    return f"{STATES}/{_name(version)}"
 
 
 def _change_schema(kind: pa.DataType) -> pa.Schema:
@@ -391,7 +377,11 @@ def _change_schema(kind: pa.DataType) -> pa.Schema:
 
 
 def _change_table(version: int, change: str, rows: pa.Table) -> pa.Table:
-    facts = {b"tidings.at": datetime.now(UTC).isoformat().encode()}
+    # The key tells a writer its own change from an equal one of another writer.
+    facts = {
+        b"tidings.at": datetime.now(UTC).isoformat().encode(),
+        b"tidings.key": uuid4().hex.encode(),
+    }
     for kind, name in _COUNTS.items():
         facts[b"tidings." + name] = str(rows.num_rows if kind == change else 0).encode()
     columns = [

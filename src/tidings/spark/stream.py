@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from tidings.spark.attributes import refuse_taken
 from tidings.spark.compiled import BUDGET, quoted
 from tidings.spark.files import absolute
+from tidings.spark.folders import CONDITIONAL
 from tidings.spark.journal import Batch, Journal
 from tidings.spark.matches import counted, match, rejected_events
 from tidings.spark.store import Store
@@ -67,9 +68,9 @@ def match_stream(
     the last batches.
 
     When the stream is started again, it continues from `checkpoint`. The journal lies in it; if it
-    is not a folder that the driver sees, `journal` must name one, and the two must be kept
-    together. An output belongs to one checkpoint: the stream fails where another has written. The
-    arguments from `columns` on are those of `match`.
+    is neither a folder that the driver sees nor in object storage, `journal` must name a place, and
+    the two must be kept together. An output belongs to one checkpoint: the stream fails where
+    another has written. The arguments from `columns` on are those of `match`.
 
     >>> query = match_stream(events, "alerts", out="matches", checkpoint="checkpoint")
     """
@@ -201,13 +202,19 @@ def _save(rows: DataFrame, format: str, path: str) -> None:
     rows.write.mode("overwrite").format(format).save(path)
 
 
-def _journal_folder(checkpoint: str, journal: str | os.PathLike[str] | None) -> Path:
-    folder = _local(checkpoint) if journal is None else Path(journal)
-    if folder is None:
+def _journal_folder(checkpoint: str, journal: str | os.PathLike[str] | None) -> str:
+    """Where the journal is: where the caller says, or in the checkpoint."""
+    if journal is not None:
+        return os.fspath(journal)
+    if checkpoint.partition("://")[0] in CONDITIONAL:
+        return f"{checkpoint.rstrip('/')}/{JOURNAL}"
+    local = _local(checkpoint)
+    if local is None:
         raise StreamError(
-            f"{checkpoint}: expected a folder of this machine, or `journal` to name one"
+            f"{checkpoint}: expected a folder of this machine or object storage, or `journal` to "
+            "name one"
         )
-    return folder / JOURNAL if journal is None else folder
+    return str(local / JOURNAL)
 
 
 def _local(path: str) -> Path | None:
