@@ -205,9 +205,7 @@ class ClientCore:
 
     def position(self, inbox: Inbox, taken: int) -> Position:
         """Where the client stands once its program has taken deliveries up to a number."""
-        established = inbox.established
-        whose = inbox.id, inbox.predicate, established
-        # A notice that is not counted comes again: so an `Established` that is due is not lost.
+        whose = inbox.id, inbox.predicate, inbox.established
         return Position(self._session, taken, self._noticed, self._request, *whose)
 
     def resume(self, position: Position) -> Inbox:
@@ -309,6 +307,8 @@ class ClientCore:
             del self._outcomes[number]
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
+        for share in self._unacknowledged:
+            share.number = 0  # nothing of the new session
         self._unacknowledged.clear()
         self._flight_bytes = 0
         self._subscribe_again(unknown)

@@ -61,7 +61,10 @@ class Inbox:
         return event
 
     def peek(self, most: int) -> list[tuple[Tiding, int]]:
-        """The oldest events, and the numbers of their deliveries; they stay, unacknowledged."""
+        """The oldest events, and the numbers of their deliveries; they stay, unacknowledged.
+
+        The number is 0 for a delivery of an earlier session, which nobody acknowledges.
+        """
         return [
             (event, share.number)
             for event, share in islice(self._events, most)
