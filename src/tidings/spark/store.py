@@ -24,9 +24,10 @@ from __future__ import annotations
 import io
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -51,6 +52,10 @@ GRACE_SECONDS: Final = 3_600.0  # the longest that a writer may work on one vers
 ATTEMPTS: Final = 1_000  # to claim a version that other writers claim too
 CHANGES: Final = "changes"
 STATES: Final = "states"
+ENDS: Final = pa.timestamp("us", "UTC")  # of subscriptions
+_NOTHING_REFUSED: Final = pa.schema(
+    [(name, pa.string()) for name in ("subscription", "predicate", "dialect", "reason")]
+).empty_table()
 _COUNTS: Final = {"add": b"added", "remove": b"removed", "replace": b"replaced"}
 
 
@@ -86,17 +91,23 @@ class Store:
     `add` and `replace` take a mapping from ids to predicates; one pair, triple with a dialect, or
     `Subscription`; an iterable of these; or an Arrow table or Spark DataFrame with the columns
     `subscription`, `predicate` and perhaps `dialect`. The executors parse the predicates of a
-    DataFrame.
+    DataFrame. `expires` is when these subscriptions end, as a moment or as a time from now; `expire`
+    removes those whose end has come, and a stream does so before each batch.
+
+    With `keep`, a writer removes versions that were replaced longer ago than that, whenever it saves
+    a state; a stream must not be interrupted for longer.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, keep: timedelta | None = None) -> None:
         try:
             self.files = folder(path)
         except FolderError as error:
             raise StoreError(f"the store: {error}") from None
         self.path = self.files.location
         self._known = 0  # a version that exists
-        self._state: tuple[int, pa.Table] | None = None  # the last snapshot
+        self._state: tuple[int, pa.Table] | None = None  # the last snapshot, with ends
+        self._soonest: tuple[int, datetime | None] | None = None  # the first end up to a version
+        self.keep = keep
 
     def __repr__(self) -> str:
         return f"Store({self.path!r})"
@@ -107,19 +118,68 @@ class Store:
 
     # Changes
 
-    def add(self, subscriptions: Given, *, strict: bool = True) -> Commit:
+    def add(
+        self,
+        subscriptions: Given,
+        *,
+        strict: bool = True,
+        expires: datetime | timedelta | None = None,
+    ) -> Commit:
         """Add subscriptions whose ids are not in the store."""
-        return self._commit("add", judged_subscriptions(subscriptions), strict)
+        judged = judged_subscriptions(subscriptions)
+        return self._commit("add", judged, strict, _end(expires))
 
-    def replace(self, subscriptions: Given, *, strict: bool = True) -> Commit:
-        """Give other predicates to subscriptions in the store."""
-        return self._commit("replace", judged_subscriptions(subscriptions), strict)
+    def replace(
+        self,
+        subscriptions: Given,
+        *,
+        strict: bool = True,
+        expires: datetime | timedelta | None = None,
+    ) -> Commit:
+        """Give other predicates, and another end or none, to subscriptions in the store."""
+        judged = judged_subscriptions(subscriptions)
+        return self._commit("replace", judged, strict, _end(expires))
 
     def remove(self, ids: GivenIds, *, strict: bool = True) -> Commit:
         """Remove subscriptions from the store."""
         return self._commit("remove", judged_ids(ids), strict)
 
-    def _commit(self, change: str, given: pa.Table, strict: bool) -> Commit:
+    def expire(self, now: datetime | None = None) -> Commit:
+        """Remove the subscriptions whose end has come."""
+        at = _end(now) or datetime.now(UTC)
+        version = self.version()
+        self._check_version(version)
+        soonest = self._first_end(version)
+        if soonest is None or soonest > at:
+            return Commit(version, _NOTHING_REFUSED)
+        held = self._whole(version)
+        due = held.filter(pc.less_equal(held.column("expires"), pa.scalar(at, ENDS)))
+        self._soonest = None
+        if not due.num_rows:
+            return Commit(version, _NOTHING_REFUSED)
+        ids = judged_ids(due.column("subscription").to_pylist())
+        return Commit(self._commit("remove", ids, False, due=at).version, _NOTHING_REFUSED)
+
+    def _first_end(self, version: int) -> datetime | None:
+        """The first end of a subscription, or an earlier one that no longer counts."""
+        if self._soonest is None or self._soonest[0] > version:
+            ends, before = self._whole(version).column("expires"), None
+        else:
+            since, before = self._soonest
+            ends = self._reading(lambda: self._changes(since, version)).column("expires")
+        first = pc.min(ends).as_py()
+        soonest = min((end for end in (first, before) if end is not None), default=None)
+        self._soonest = version, soonest
+        return soonest
+
+    def _commit(
+        self,
+        change: str,
+        given: pa.Table,
+        strict: bool,
+        expires: datetime | None = None,
+        due: datetime | None = None,
+    ) -> Commit:
         """Claim the next version for the good rows; try again if another writer was first."""
         if given.num_rows > MAX_CHANGES:
             raise StoreError(f"expected at most {MAX_CHANGES} changes at once, found more")
@@ -127,7 +187,7 @@ class Store:
             self._check_exists()
         for _ in range(ATTEMPTS):
             version = self.version() if self.exists() else 0
-            judged = self._compared(change, given, version)
+            judged = self._compared(change, given, version, due)
             bad = pc.is_valid(judged.column("reason"))
             refused = judged.filter(bad)
             if refused.num_rows and strict:
@@ -137,20 +197,29 @@ class Store:
                 return Commit(version, _as_text(refused))
             if not version:
                 self._refuse_foreign()
-            if self._publish(_change_name(version + 1), _change_table(version + 1, change, good)):
+            table = _change_table(version + 1, change, good, expires)
+            if self._publish(_change_name(version + 1), table):
                 self._known = version + 1
                 if (version + 1) % STATE_EVERY == 0:
                     with suppress(OSError, StoreError):  # the change is made; a state only helps
                         self.compact()
+                        self._forget()
                 return Commit(version + 1, _as_text(refused))
         raise StoreError(
             f"{self.path}: other writers changed the store first, {ATTEMPTS:,} times in a row"
         )
 
-    def _compared(self, change: str, given: pa.Table, version: int) -> pa.Table:
+    def _compared(
+        self, change: str, given: pa.Table, version: int, due: datetime | None
+    ) -> pa.Table:
         """The rows with the reasons why the store refuses some, given what it holds."""
         ids = given.column("subscription")
-        held = self.snapshot(version).column("subscription") if version else ids.slice(0, 0)
+        held = ids.slice(0, 0)
+        if version:
+            rows = self._whole(version)
+            if due is not None:  # another writer may have given them another end
+                rows = rows.filter(pc.less_equal(rows.column("expires"), pa.scalar(due, ENDS)))
+            held = rows.column("subscription")
         if given.num_rows and ids.type != held.type:
             raise ChangeRefused(
                 f"{self.path}: expected ids that are {_kind(held.type)}s, as all in this store "
@@ -187,6 +256,10 @@ class Store:
         Columns: `subscription` (text or int64), `predicate`, `dialect` (null for our own).
         """
         wanted = self.version() if version is None else version
+        return self._whole(wanted).drop_columns("expires")
+
+    def _whole(self, wanted: int) -> pa.Table:
+        """The subscriptions of a version, with their ends in a column `expires`."""
         self._check_version(wanted)
         if self._state is not None and self._state[0] == wanted:
             return self._state[1]
@@ -203,7 +276,8 @@ class Store:
         last = self.version() if until is None else until
         self._check_version(last)
         self._check_version(since)
-        return self._reading(lambda: self._changes(since, last))
+        found: pa.Table = self._reading(lambda: self._changes(since, last))
+        return found.drop_columns("expires")
 
     def history(self) -> list[Change]:
         """Every version whose change still exists, with its time and sizes."""
@@ -264,7 +338,7 @@ class Store:
         """Save the state of the newest version, so that reading starts there; return it."""
         version = self.version()
         self._check_version(version)
-        state = self.snapshot(version)
+        state = self._whole(version)
         if version and not self.files.exists(_state_name(version)):
             self._publish(_state_name(version), state)
         return version
@@ -277,7 +351,7 @@ class Store:
         """
         self._check_version(before)
         if before and not self.files.exists(_state_name(before)):
-            self._publish(_state_name(before), self.snapshot(before))
+            self._publish(_state_name(before), self._whole(before))
         oldest_kept = time.time() - grace_seconds
         removed = 0
         for below, last in ((STATES, before - 1), (CHANGES, before)):
@@ -288,6 +362,18 @@ class Store:
                 self.files.remove(name)
                 removed += 1
         return removed + sum(self.files.sweep(below, oldest_kept) for below in (CHANGES, STATES))
+
+    def _forget(self) -> None:
+        """Remove the versions that were replaced before the time for which the store keeps them."""
+        if self.keep is None:
+            return
+        numbers = self._numbers(CHANGES)
+        oldest_kept = time.time() - self.keep.total_seconds()
+        replaced = bisect_right(
+            numbers, oldest_kept, key=lambda version: self.files.modified(_change_name(version))
+        )
+        if replaced:
+            self.vacuum(numbers[replaced - 1])
 
     # Files
 
@@ -305,7 +391,10 @@ class Store:
         # Without threads: files are small, and a process that exits at once must not cut theirs
         # off.
         with self.files.open(name) as file, pq.ParquetFile(file) as content:
-            return content.read(use_threads=False)
+            table = content.read(use_threads=False)
+        if "expires" not in table.schema.names:  # written before subscriptions had ends
+            table = table.append_column("expires", pa.nulls(table.num_rows, ENDS))
+        return table
 
     def _schema(self, name: str) -> pa.Schema:
         with self.files.open(name) as file:
@@ -341,7 +430,7 @@ def net_changes(changes: pa.Table) -> pa.Table:
 
 def _applied(state: pa.Table | None, changes: pa.Table) -> pa.Table:
     """A state after changes: first the unchanged rows in their order, then the changed ones."""
-    columns = ["subscription", "predicate", "dialect"]
+    columns = ["subscription", "predicate", "dialect", "expires"]
     net = net_changes(changes)
     stays = net.filter(pc.not_equal(net.column("change"), "remove")).select(columns)
     if state is None:
@@ -372,11 +461,23 @@ def _change_schema(kind: pa.DataType) -> pa.Schema:
             "subscription": kind,
             "predicate": pa.string(),
             "dialect": pa.string(),
+            "expires": ENDS,
         }
     )
 
 
-def _change_table(version: int, change: str, rows: pa.Table) -> pa.Table:
+def _end(expires: datetime | timedelta | None) -> datetime | None:
+    """When subscriptions end, as a moment with a zone."""
+    if expires is None:
+        return None
+    if isinstance(expires, timedelta):
+        return datetime.now(UTC) + expires
+    if not isinstance(expires, datetime) or expires.tzinfo is None:
+        raise StoreError(f"expected a moment with a zone, or a time from now, found {expires!r}")
+    return expires
+
+
+def _change_table(version: int, change: str, rows: pa.Table, expires: datetime | None) -> pa.Table:
     # The key tells a writer its own change from an equal one of another writer.
     facts = {
         b"tidings.at": datetime.now(UTC).isoformat().encode(),
@@ -388,6 +489,7 @@ def _change_table(version: int, change: str, rows: pa.Table) -> pa.Table:
         pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows),
         pa.repeat(change, rows.num_rows),
         *(rows.column(name) for name in ("subscription", "predicate", "dialect")),
+        pa.repeat(pa.scalar(expires, ENDS), rows.num_rows),
     ]
     schema = _change_schema(rows.column("subscription").type)
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(facts))

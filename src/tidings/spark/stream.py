@@ -8,6 +8,7 @@ gives every match exactly once.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from tidings.spark.attributes import refuse_taken
 from tidings.spark.compiled import BUDGET, quoted
 from tidings.spark.files import absolute
 from tidings.spark.folders import CONDITIONAL
+from tidings.spark.intake import StoreError
 from tidings.spark.journal import Batch, Journal
 from tidings.spark.matches import counted, match, rejected_events
 from tidings.spark.store import Store
@@ -37,6 +39,8 @@ VERSION: Final = "version"
 BATCH: Final = "batch"
 REJECTED: Final = "_rejected"  # Spark ignores folders whose names begin with _
 JOURNAL: Final = "tidings"
+
+log = logging.getLogger("tidings.spark")
 
 
 class StreamError(ValueError):
@@ -167,12 +171,20 @@ class _Matching:
         return entry, lists
 
     def _decide(self, number: int) -> Batch:
-        version = self.store.version()
+        version = self._expired()
         base = self.versions.base
         if base is None:  # the stream starts: the base it had before is in the cache
             earlier = self.journal.batches()
             base = earlier[-1].base if earlier else version
         return Batch(number, version, min(base, version))
+
+    def _expired(self) -> int:
+        """The newest version, without subscriptions whose end has come."""
+        try:
+            return self.store.expire().version
+        except (OSError, StoreError) as error:  # the driver may only read the store
+            log.warning("%s: subscriptions that have ended stay: %s", self.store, error)
+            return self.store.version()
 
     def pairs(self, lists: DataFrame, entry: Batch) -> DataFrame:
         """A row for each match, with the version."""
