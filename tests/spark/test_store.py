@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +184,7 @@ def test_what_is_no_store_is_said(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="an empty folder, found other files"):
         Store(tmp_path / "full").add(("a", "x = 1"))
     with pytest.raises(StoreError, match="expected a folder of a file system"):
-        Store("s3://bucket/store")
+        Store("hdfs://machine/store")
     store = Store(tmp_path / "s")
     store.add(("a", "x = 1"))
     with pytest.raises(StoreError, match="expected a version from 0 to 1, found 2"):
@@ -343,3 +344,83 @@ def test_writers_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     names = {f"{writer}-{number}" for writer in range(writers) for number in range(count)}
     assert set(held(store)) == names | {f"shared-{number}" for number in range(count)}
     assert not list((tmp_path / "s").rglob(".*"))
+
+
+def test_subscriptions_end_when_their_time_has_come(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    store.add({"ada": "x = 1", "ben": "x = 2"}, expires=noon)
+    store.add({"cleo": "x = 3"})
+    store.add({"dan": "x = 4"}, expires=noon + timedelta(hours=1))
+    store.replace({"ben": "x = 5"})  # without an end now
+    assert store.expire(noon - timedelta(seconds=1)).version == 4
+    for other in (store, Store(tmp_path / "s")):
+        assert other.expire(noon).version == 5
+    assert Store(tmp_path / "s").snapshot().column("subscription").to_pylist() == [
+        "cleo",
+        "dan",
+        "ben",
+    ]
+    assert store.compact() == 5
+    assert Store(tmp_path / "s").expire(noon + timedelta(days=1)).version == 6
+    assert store.snapshot().column("subscription").to_pylist() == ["cleo", "ben"]
+    assert store.snapshot(1).schema.names == ["subscription", "predicate", "dialect"]
+    assert store.changes().schema.names == [
+        "version",
+        "change",
+        "subscription",
+        "predicate",
+        "dialect",
+    ]
+    with pytest.raises(StoreError, match="expected a moment with a zone"):
+        store.add({"eve": "x = 1"}, expires=datetime(2024, 5, 1))
+    assert store.add({"eve": "x = 1"}, expires=timedelta(days=1)).version == 7
+    assert store.expire().version == 7
+
+
+def test_an_end_that_was_put_off_meanwhile_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer gives a subscription a later end while this one removes it."""
+    store, other = Store(tmp_path / "s"), Store(tmp_path / "s")
+    noon = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    store.add({"ada": "x = 1", "ben": "x = 2"}, expires=noon)
+    commit = Store._commit
+
+    def late(self: Store, change: str, *given: Any, **more: Any) -> Any:
+        if change == "remove":
+            other.replace({"ada": "x = 1"}, expires=noon + timedelta(days=1))
+        return commit(self, change, *given, **more)
+
+    monkeypatch.setattr(Store, "_commit", late)
+    assert store.expire(noon).version == 3
+    assert store.snapshot().column("subscription").to_pylist() == ["ada"]
+
+
+def test_changes_of_before_subscriptions_had_ends_are_read(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    store.add({"ada": "x = 1"})
+    (file,) = (tmp_path / "s" / "changes").iterdir()
+    pq.write_table(pq.read_table(file).drop_columns("expires"), file)
+    again = Store(tmp_path / "s")
+    again.add({"ben": "x = 2"}, expires=datetime(2024, 5, 1, tzinfo=UTC))
+    assert again.expire().version == 3
+    assert again.snapshot().column("subscription").to_pylist() == ["ada"]
+
+
+def test_a_store_forgets_versions_by_itself_if_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "STATE_EVERY", 4)
+    store = Store(tmp_path / "s", keep=timedelta(days=7))
+    for number in range(7):
+        store.add((number, "x = 1"))
+    for version in (1, 2, 3, 4, 5):  # these were made nine days ago
+        past = time.time() - 9 * 86_400
+        os.utime(tmp_path / "s" / "changes" / f"{version:020}.parquet", (past, past))
+    store.add((7, "x = 1"))
+    assert [change.version for change in store.history()] == [6, 7, 8]
+    for version in (5, 6, 7, 8):  # the one that was in force seven days ago stays
+        assert Store(tmp_path / "s").snapshot(version).num_rows == version
+    with pytest.raises(StoreError, match="was vacuumed"):
+        Store(tmp_path / "s").snapshot(3)

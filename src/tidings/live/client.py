@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from tidings.language.predicate import Predicate
 from tidings.live.access import client_tls
-from tidings.live.client_core import Address, Change, ClientCore, Options
+from tidings.live.client_core import Address, Change, ClientCore, Options, Position
 from tidings.live.errors import DisconnectedError, NetworkError, TimedOutError
 from tidings.live.inbox import Tiding
 from tidings.live.limits import LIMITS, Limits
@@ -71,6 +71,7 @@ class Client:
         timeout_s: float | None = 10.0,
         on_change: Callable[[Change], None] | None = None,
         limits: Limits = LIMITS,
+        position: Position | None = None,
     ) -> None:
         self.replies: asyncio.Queue[tuple[int, dict[str, Any]]] = asyncio.Queue(limits.replies)
         self._clock = Clock()
@@ -79,6 +80,9 @@ class Client:
         )
         self._core.on_change = self._changed
         self._core.on_reply = self._replied
+        self.resumed: Subscription | None = None  # the subscription of the position
+        if position is not None:
+            self.resumed = Subscription(self, self._core.resume(position))
         self._on_change = on_change
         self._timeout_s = timeout_s  # to connect
         self._tls: ssl.SSLContext | None = None
@@ -139,6 +143,19 @@ class Client:
                 pass
         with self._clock:
             core.close()
+        if self._connecting is not None:
+            self._connecting.cancel()
+        await asyncio.sleep(0)
+        self._clock.stop()
+
+    def position(self, subscription: Subscription, taken: int) -> Position:
+        """Where this client stands once it has taken deliveries up to a number."""
+        return self._core.position(subscription._inbox, taken)
+
+    async def leave(self) -> None:
+        """Disconnect, but leave the session to whoever resumes it from its `position`."""
+        with self._clock:
+            self._core.leave()
         if self._connecting is not None:
             self._connecting.cancel()
         await asyncio.sleep(0)
@@ -331,7 +348,7 @@ class Client:
         if self._open is not None and not self._open.done():
             if change.kind == "failed" and self._core.failure is not None:
                 self._open.set_exception(self._core.failure)
-            elif change.kind == "connected":
+            elif change.kind in ("connected", "reconnected", "interrupted"):
                 self._open.set_result(None)
         if self._on_change is not None:
             asyncio.get_running_loop().call_soon(self._on_change, change)

@@ -76,6 +76,21 @@ class Change(NamedTuple):
     detail: str
 
 
+class Position(msgspec.Struct, frozen=True):
+    """Where a subscriber stands in its session: another process can go on from here.
+
+    It has the key of the session, so whoever reads it can take the session over: a secret.
+    """
+
+    session: str
+    taken: int  # deliveries
+    noticed: int  # notices
+    requested: int
+    subscription: int  # its number; a position has one subscription
+    predicate: str
+    established: bool
+
+
 class ClientHost(Protocol):
     """What a client needs of the world."""
 
@@ -222,6 +237,23 @@ class ClientCore:
         )
         return stream
 
+    def position(self, inbox: Inbox, taken: int) -> Position:
+        """Where the client stands once its program has taken deliveries up to a number."""
+        whose = inbox.id, inbox.predicate, inbox.established
+        return Position(self._session, taken, self._noticed, self._request, *whose)
+
+    def resume(self, position: Position) -> Inbox:
+        """Before the first connection: go on where another process stood."""
+        self._session = position.session
+        self._heard = self._take_due = self._take_said = position.taken
+        self._noticed = self._noticed_said = position.noticed
+        self._request = position.requested
+        self._subscribed = position.subscription
+        inbox = Inbox(position.subscription, position.predicate, self._taken)
+        inbox.established = position.established
+        self.inboxes[inbox.id] = inbox
+        return inbox
+
     def unconnected(self, why: Exception) -> None:
         """A connection could not be made: try the next address, after a while."""
         if self.failure is not None:
@@ -240,6 +272,13 @@ class ClientCore:
         elif self._stream is not None:
             self._stream.abort()
         self._fail(why or DisconnectedError("closed", "the client is closed"), ending=why is None)
+
+    def leave(self) -> None:
+        """Disconnect, and leave the session to whoever resumes it from a `position`."""
+        self._closing = True
+        if self._stream is not None:
+            self._stream.abort()
+        self._fail(DisconnectedError("closed", "the client has left"), ending=True)
 
     def _too_late(self, stream: Stream) -> None:
         stream.error = NetworkError(f"{self.options.addresses[self._place]} does not answer")
@@ -301,6 +340,8 @@ class ClientCore:
             del self._outcomes[number]
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
+        for share in self._unacknowledged:
+            share.number = 0  # nothing of the new session
         self._unacknowledged.clear()
         self._before = dict(self._newest)
         self._dropped_before = self.dropped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 
@@ -58,6 +59,17 @@ class Inbox:
         if share is not None:
             self._taken(share)
         return event
+
+    def peek(self, most: int) -> list[tuple[Tiding, int]]:
+        """The oldest events, and the numbers of their deliveries; they stay, unacknowledged.
+
+        The number is 0 for a delivery of an earlier session, which nobody acknowledges.
+        """
+        return [
+            (event, share.number)
+            for event, share in islice(self._events, most)
+            if share is not None
+        ]
 
     def put(self, event: Tiding, share: Share) -> None:
         """An event has arrived."""

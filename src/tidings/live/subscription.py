@@ -56,6 +56,28 @@ class Subscription:
         """How many events have arrived and are not taken."""
         return len(self._inbox)
 
+    def peek(self, most: int) -> list[tuple[Tiding, int]]:
+        """The events that have arrived, each with the number of its delivery.
+
+        They stay untaken, so the router keeps them: a program may store them before it takes them.
+        """
+        return self._inbox.peek(most)
+
+    def take(self, most: int) -> None:
+        """Take the oldest events that have arrived, at most so many."""
+        for _ in range(min(most, len(self._inbox))):
+            self._inbox.take()
+
+    async def arrival(self) -> None:
+        """Wait until something about the subscription changes, or return if events wait."""
+        if not len(self._inbox) and not self._inbox.over:
+            await self._change()
+
+    @property
+    def over(self) -> Exception | bool:
+        """Whether there is no more to come, or the reason why."""
+        return self._inbox.over
+
     async def established(self, timeout_s: float | None = None) -> int:
         """Wait until every router in reach knows the subscription; return its epoch."""
         await self._client.within(timeout_s, self._until_established())

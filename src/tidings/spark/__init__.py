@@ -6,7 +6,8 @@ as a step of `events.transform`. `compile` prepares subscriptions for many frame
 `match_stream` matches a stream with a `Store`, a folder of subscriptions that may change while the
 stream runs. `session` starts Spark on this machine, `register` adds functions to SQL, `ship` sends
 Tidings to the executors of a cluster, and `explained` puts an error in one line. All take the
-session from the DataFrames that they get.
+session from the DataFrames that they get. `register_source` makes `format("tidings")` known, which
+reads from the live network and publishes to it; `subscribe` is a stream of what matches.
 """
 
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tidings.spark.compiled import Compiled, SubscriptionsRejected, compile
     from tidings.spark.failures import explained
+    from tidings.spark.feed import received
     from tidings.spark.matches import (
         EventsRejected,
         UnknownNames,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from tidings.spark.samples import statistics
     from tidings.spark.sessions import session
     from tidings.spark.shipping import ship
+    from tidings.spark.source import Subscribed, register_source, subscribe
     from tidings.spark.sql import register
     from tidings.spark.store import Store
     from tidings.spark.stream import batches, for_each_batch, match_stream
@@ -34,6 +37,7 @@ __all__ = [
     "Compiled",
     "EventsRejected",
     "Store",
+    "Subscribed",
     "SubscriptionsRejected",
     "UnknownNames",
     "batches",
@@ -43,11 +47,14 @@ __all__ = [
     "match",
     "match_stream",
     "matching",
+    "received",
     "register",
+    "register_source",
     "rejected_events",
     "session",
     "ship",
     "statistics",
+    "subscribe",
     "workload",
 ]
 
@@ -57,6 +64,7 @@ _HOMES = {
     "Compiled": "compiled",
     "EventsRejected": "matches",
     "Store": "store",
+    "Subscribed": "source",
     "SubscriptionsRejected": "compiled",
     "UnknownNames": "matches",
     "batches": "stream",
@@ -66,11 +74,14 @@ _HOMES = {
     "match": "matches",
     "match_stream": "stream",
     "matching": "matches",
+    "received": "feed",
     "register": "sql",
+    "register_source": "source",
     "rejected_events": "matches",
     "session": "sessions",
     "ship": "shipping",
     "statistics": "samples",
+    "subscribe": "source",
     "workload": "workloads",
 }
 

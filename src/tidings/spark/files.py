@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from tidings.language.files.subscriptions import BadSubscription, read_subscriptions
 from tidings.spark.intake import ChangeRefused, StoreError
-from tidings.spark.store import CHANGES, Store
+from tidings.spark.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -146,7 +146,10 @@ def _csv_schema(spark: SparkSession, paths: Sequence[str]) -> StructType:
 
 def is_store(path: str) -> bool:
     """Whether there is a store at a path."""
-    return (Path(path) / CHANGES).is_dir()
+    try:
+        return Store(path).exists()
+    except StoreError:
+        return False
 
 
 def read_rows(

@@ -8,12 +8,13 @@ belongs to a checkpoint, whose batch numbers it uses; it keeps the last 100 batc
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 
+from tidings.spark.folders import FolderError, folder
+
+FILE: Final = "journal.json"
 KEPT: Final = 100  # batches
 
 
@@ -36,13 +37,17 @@ class Batch(msgspec.Struct, frozen=True):
 class Journal:
     """The last batches of a stream, in a file."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.path = Path(folder) / "journal.json"
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        try:
+            self.files = folder(place)
+        except FolderError as error:
+            raise JournalError(f"the journal: {error}") from None
+        self.path = f"{self.files.location}/{FILE}"
 
     def batches(self) -> list[Batch]:
         """The last batches, oldest first."""
         try:
-            return msgspec.json.decode(self.path.read_bytes(), type=list[Batch])
+            return msgspec.json.decode(self.files.read(FILE), type=list[Batch])
         except FileNotFoundError:
             return []
         except msgspec.MsgspecError as error:
@@ -56,18 +61,4 @@ class Journal:
         """Write an entry, in place of one of the same batch. It is on disk when this returns."""
         others = [other for other in self.batches() if other.batch != entry.batch]
         kept = sorted([*others, entry], key=lambda other: other.batch)[-KEPT:]
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        aside = self.path.with_name(f".{self.path.name}.{uuid4().hex}")
-        try:
-            with aside.open("xb") as file:
-                file.write(msgspec.json.encode(kept))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, self.path)
-        finally:
-            aside.unlink(missing_ok=True)
-        folder = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        self.files.put(FILE, msgspec.json.encode(kept))

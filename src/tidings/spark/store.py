@@ -1,13 +1,14 @@
 """The store: a folder of subscriptions with all their versions, which may change as jobs read it.
 
-`changes/N.parquet` is the change that made version N. It is immutable: a writer writes it under
-another name and then links it to its own, which only one writer can do. So a writer never
-overwrites another's change, a reader never sees half a file, and a process may die at any point: a
-change is there as a whole or not at all. `states/N.parquet` holds all subscriptions of version N,
+`changes/N.parquet` is the change that made version N. It is immutable: only one writer can make a
+file of that name, and it appears as a whole (`folders`). So a writer never overwrites another's
+change, a reader never sees half a file, and a process may die at any point: a change is there as a
+whole or not at all. `states/N.parquet` holds all subscriptions of version N,
 so that readers need not apply the changes before it. Version 0 is empty. Files whose names begin
 with a dot are being written; readers, Spark among them, ignore them.
 
-A store needs no JVM. It needs a file system with hard links that the writers and the driver share.
+A store needs no JVM. It needs a folder that the writers and the driver share: of a file system with
+hard links, or of object storage with conditional puts.
 
 >>> store = Store(tmp)
 >>> store.add({"ada": "severity > 2", "ben": "device prefix 'web-'"}).version
@@ -20,12 +21,13 @@ A store needs no JVM. It needs a file system with hard links that the writers an
 
 from __future__ import annotations
 
+import io
 import os
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -33,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tidings.spark.folders import FolderError, folder
 from tidings.spark.intake import (
     MAX_SHOWN,
     ChangeRefused,
@@ -49,6 +52,10 @@ GRACE_SECONDS: Final = 3_600.0  # the longest that a writer may work on one vers
 ATTEMPTS: Final = 1_000  # to claim a version that other writers claim too
 CHANGES: Final = "changes"
 STATES: Final = "states"
+ENDS: Final = pa.timestamp("us", "UTC")  # of subscriptions
+_NOTHING_REFUSED: Final = pa.schema(
+    [(name, pa.string()) for name in ("subscription", "predicate", "dialect", "reason")]
+).empty_table()
 _COUNTS: Final = {"add": b"added", "remove": b"removed", "replace": b"replaced"}
 
 
@@ -84,39 +91,95 @@ class Store:
     `add` and `replace` take a mapping from ids to predicates; one pair, triple with a dialect, or
     `Subscription`; an iterable of these; or an Arrow table or Spark DataFrame with the columns
     `subscription`, `predicate` and perhaps `dialect`. The executors parse the predicates of a
-    DataFrame.
+    DataFrame. `expires` is when these subscriptions end, as a moment or as a time from now; `expire`
+    removes those whose end has come, and a stream does so before each batch.
+
+    With `keep`, a writer removes versions that were replaced longer ago than that, whenever it saves
+    a state; a stream must not be interrupted for longer.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        text = os.fspath(path).removeprefix("file://")
-        if "://" in text:
-            raise StoreError(f"expected a folder of a file system as the store, found {text!r}")
-        self.path = Path(text)
+    def __init__(self, path: str | os.PathLike[str], *, keep: timedelta | None = None) -> None:
+        try:
+            self.files = folder(path)
+        except FolderError as error:
+            raise StoreError(f"the store: {error}") from None
+        self.path = self.files.location
         self._known = 0  # a version that exists
-        self._state: tuple[int, pa.Table] | None = None  # the last snapshot
+        self._state: tuple[int, pa.Table] | None = None  # the last snapshot, with ends
+        self._soonest: tuple[int, datetime | None] | None = None  # the first end up to a version
+        self.keep = keep
 
     def __repr__(self) -> str:
-        return f"Store({str(self.path)!r})"
+        return f"Store({self.path!r})"
 
     def __reduce__(self) -> tuple[type[Store], tuple[str]]:
         """Pickle the path only."""
-        return Store, (str(self.path),)
+        return Store, (self.path,)
 
     # Changes
 
-    def add(self, subscriptions: Given, *, strict: bool = True) -> Commit:
+    def add(
+        self,
+        subscriptions: Given,
+        *,
+        strict: bool = True,
+        expires: datetime | timedelta | None = None,
+    ) -> Commit:
         """Add subscriptions whose ids are not in the store."""
-        return self._commit("add", judged_subscriptions(subscriptions), strict)
+        judged = judged_subscriptions(subscriptions)
+        return self._commit("add", judged, strict, _end(expires))
 
-    def replace(self, subscriptions: Given, *, strict: bool = True) -> Commit:
-        """Give other predicates to subscriptions in the store."""
-        return self._commit("replace", judged_subscriptions(subscriptions), strict)
+    def replace(
+        self,
+        subscriptions: Given,
+        *,
+        strict: bool = True,
+        expires: datetime | timedelta | None = None,
+    ) -> Commit:
+        """Give other predicates, and another end or none, to subscriptions in the store."""
+        judged = judged_subscriptions(subscriptions)
+        return self._commit("replace", judged, strict, _end(expires))
 
     def remove(self, ids: GivenIds, *, strict: bool = True) -> Commit:
         """Remove subscriptions from the store."""
         return self._commit("remove", judged_ids(ids), strict)
 
-    def _commit(self, change: str, given: pa.Table, strict: bool) -> Commit:
+    def expire(self, now: datetime | None = None) -> Commit:
+        """Remove the subscriptions whose end has come."""
+        at = _end(now) or datetime.now(UTC)
+        version = self.version()
+        self._check_version(version)
+        soonest = self._first_end(version)
+        if soonest is None or soonest > at:
+            return Commit(version, _NOTHING_REFUSED)
+        held = self._whole(version)
+        due = held.filter(pc.less_equal(held.column("expires"), pa.scalar(at, ENDS)))
+        self._soonest = None
+        if not due.num_rows:
+            return Commit(version, _NOTHING_REFUSED)
+        ids = judged_ids(due.column("subscription").to_pylist())
+        return Commit(self._commit("remove", ids, False, due=at).version, _NOTHING_REFUSED)
+
+    def _first_end(self, version: int) -> datetime | None:
+        """The first end of a subscription, or an earlier one that no longer counts."""
+        if self._soonest is None or self._soonest[0] > version:
+            ends, before = self._whole(version).column("expires"), None
+        else:
+            since, before = self._soonest
+            ends = self._reading(lambda: self._changes(since, version)).column("expires")
+        first = pc.min(ends).as_py()
+        soonest = min((end for end in (first, before) if end is not None), default=None)
+        self._soonest = version, soonest
+        return soonest
+
+    def _commit(
+        self,
+        change: str,
+        given: pa.Table,
+        strict: bool,
+        expires: datetime | None = None,
+        due: datetime | None = None,
+    ) -> Commit:
         """Claim the next version for the good rows; try again if another writer was first."""
         if given.num_rows > MAX_CHANGES:
             raise StoreError(f"expected at most {MAX_CHANGES} changes at once, found more")
@@ -124,7 +187,7 @@ class Store:
             self._check_exists()
         for _ in range(ATTEMPTS):
             version = self.version() if self.exists() else 0
-            judged = self._compared(change, given, version)
+            judged = self._compared(change, given, version, due)
             bad = pc.is_valid(judged.column("reason"))
             refused = judged.filter(bad)
             if refused.num_rows and strict:
@@ -133,23 +196,30 @@ class Store:
             if not good.num_rows:
                 return Commit(version, _as_text(refused))
             if not version:
-                self._make()
-            if self._publish(
-                self._change_path(version + 1), _change_table(version + 1, change, good)
-            ):
+                self._refuse_foreign()
+            table = _change_table(version + 1, change, good, expires)
+            if self._publish(_change_name(version + 1), table):
                 self._known = version + 1
                 if (version + 1) % STATE_EVERY == 0:
                     with suppress(OSError, StoreError):  # the change is made; a state only helps
                         self.compact()
+                        self._forget()
                 return Commit(version + 1, _as_text(refused))
         raise StoreError(
             f"{self.path}: other writers changed the store first, {ATTEMPTS:,} times in a row"
         )
 
-    def _compared(self, change: str, given: pa.Table, version: int) -> pa.Table:
+    def _compared(
+        self, change: str, given: pa.Table, version: int, due: datetime | None
+    ) -> pa.Table:
         """The rows with the reasons why the store refuses some, given what it holds."""
         ids = given.column("subscription")
-        held = self.snapshot(version).column("subscription") if version else ids.slice(0, 0)
+        held = ids.slice(0, 0)
+        if version:
+            rows = self._whole(version)
+            if due is not None:  # another writer may have given them another end
+                rows = rows.filter(pc.less_equal(rows.column("expires"), pa.scalar(due, ENDS)))
+            held = rows.column("subscription")
         if given.num_rows and ids.type != held.type:
             raise ChangeRefused(
                 f"{self.path}: expected ids that are {_kind(held.type)}s, as all in this store "
@@ -167,16 +237,16 @@ class Store:
 
     def exists(self) -> bool:
         """Whether there is a store."""
-        return (self.path / CHANGES).is_dir()
+        return bool(self.files.names(CHANGES) or self.files.names(STATES))
 
     def version(self) -> int:
         """The newest version. Each version since the last call costs a look at the file system.
 
         `vacuum` removes the oldest files first: where a version exists, all later ones do.
         """
-        if not self._known or not self._change_path(self._known).exists():
+        if not self._known or not self.files.exists(_change_name(self._known)):
             self._known = max((*self._numbers(CHANGES), *self._numbers(STATES)), default=0)
-        while self._change_path(self._known + 1).exists():
+        while self.files.exists(_change_name(self._known + 1)):
             self._known += 1
         return self._known
 
@@ -186,6 +256,10 @@ class Store:
         Columns: `subscription` (text or int64), `predicate`, `dialect` (null for our own).
         """
         wanted = self.version() if version is None else version
+        return self._whole(wanted).drop_columns("expires")
+
+    def _whole(self, wanted: int) -> pa.Table:
+        """The subscriptions of a version, with their ends in a column `expires`."""
         self._check_version(wanted)
         if self._state is not None and self._state[0] == wanted:
             return self._state[1]
@@ -202,7 +276,8 @@ class Store:
         last = self.version() if until is None else until
         self._check_version(last)
         self._check_version(since)
-        return self._reading(lambda: self._changes(since, last))
+        found: pa.Table = self._reading(lambda: self._changes(since, last))
+        return found.drop_columns("expires")
 
     def history(self) -> list[Change]:
         """Every version whose change still exists, with its time and sizes."""
@@ -213,7 +288,7 @@ class Store:
     def _history(self) -> list[Change]:
         found = []
         for version in self._numbers(CHANGES):
-            facts = pq.read_schema(self._change_path(version)).metadata
+            facts = self._schema(_change_name(version)).metadata
             counts = (int(facts[b"tidings." + _COUNTS[change]]) for change in _COUNTS)
             added, removed, replaced = counts
             at = datetime.fromisoformat(facts[b"tidings.at"].decode())
@@ -227,19 +302,19 @@ class Store:
             start, state = self._state
         saved = max((v for v in self._numbers(STATES) if start < v <= version), default=start)
         if saved > start:
-            start, state = saved, _read(self._state_path(saved))
+            start, state = saved, self._read(_state_name(saved))
         return _applied(state, self._changes(start, version))
 
     def _changes(self, since: int, until: int) -> pa.Table:
-        parts = [_read(self._change_path(v)) for v in range(since + 1, until + 1)]
+        parts = [self._read(_change_name(v)) for v in range(since + 1, until + 1)]
         if parts:
             return pa.concat_tables(parts)
         kind = pa.string()
         if until:
             newest = max(v for v in (*self._numbers(CHANGES), *self._numbers(STATES)))
-            at_change = self._change_path(newest)
-            path = at_change if at_change.exists() else self._state_path(newest)
-            kind = pq.read_schema(path).field("subscription").type
+            at_change = _change_name(newest)
+            name = at_change if self.files.exists(at_change) else _state_name(newest)
+            kind = self._schema(name).field("subscription").type
         return _change_schema(kind).empty_table()
 
     def _reading(self, read: Callable[[], Any]) -> Any:
@@ -263,9 +338,9 @@ class Store:
         """Save the state of the newest version, so that reading starts there; return it."""
         version = self.version()
         self._check_version(version)
-        state = self.snapshot(version)
-        if version and not self._state_path(version).exists():
-            self._publish(self._state_path(version), state)
+        state = self._whole(version)
+        if version and not self.files.exists(_state_name(version)):
+            self._publish(_state_name(version), state)
         return version
 
     def vacuum(self, before: int, *, grace_seconds: float = GRACE_SECONDS) -> int:
@@ -275,42 +350,55 @@ class Store:
         because a writer that has read a version must find all changes since.
         """
         self._check_version(before)
-        if before and not self._state_path(before).exists():
-            self._publish(self._state_path(before), self.snapshot(before))
+        if before and not self.files.exists(_state_name(before)):
+            self._publish(_state_name(before), self._whole(before))
         oldest_kept = time.time() - grace_seconds
         removed = 0
-        for folder, last in ((STATES, before - 1), (CHANGES, before)):
-            for version in self._numbers(folder):  # the oldest first: `version` relies on it
-                path = self.path / folder / _name(version)
-                if version > last or path.stat().st_mtime > oldest_kept:
+        for below, last in ((STATES, before - 1), (CHANGES, before)):
+            for version in self._numbers(below):  # the oldest first: `version` relies on it
+                name = f"{below}/{_name(version)}"
+                if version > last or self.files.modified(name) > oldest_kept:
                     break
-                path.unlink()
+                self.files.remove(name)
                 removed += 1
-        for folder in (CHANGES, STATES):
-            for path in (self.path / folder).glob(".*"):  # left by writers that died
-                if path.stat().st_mtime <= oldest_kept:
-                    path.unlink(missing_ok=True)
-                    removed += 1
-        return removed
+        return removed + sum(self.files.sweep(below, oldest_kept) for below in (CHANGES, STATES))
+
+    def _forget(self) -> None:
+        """Remove the versions that were replaced before the time for which the store keeps them."""
+        if self.keep is None:
+            return
+        numbers = self._numbers(CHANGES)
+        oldest_kept = time.time() - self.keep.total_seconds()
+        replaced = bisect_right(
+            numbers, oldest_kept, key=lambda version: self.files.modified(_change_name(version))
+        )
+        if replaced:
+            self.vacuum(numbers[replaced - 1])
 
     # Files
 
-    def _change_path(self, version: int) -> Path:
-        return self.path / CHANGES / _name(version)
-
-    def _state_path(self, version: int) -> Path:
-        return self.path / STATES / _name(version)
-
-    def _numbers(self, folder: str) -> list[int]:
+    def _numbers(self, below: str) -> list[int]:
         """The versions of the files in a folder, sorted."""
-        stems = (path.stem for path in (self.path / folder).glob("*.parquet"))
-        return sorted(int(stem) for stem in stems if stem.isdecimal())
+        stems = (name.partition(".") for name in self.files.names(below))
+        return sorted(int(stem) for stem, _, end in stems if end == "parquet" and stem.isdecimal())
 
-    def _make(self) -> None:
-        if self.path.is_dir() and any(self.path.iterdir()) and not (self.path / STATES).is_dir():
+    def _refuse_foreign(self) -> None:
+        """Raise `StoreError` where the first version would come to lie among other files."""
+        if not {CHANGES, STATES}.issuperset(self.files.entries()):
             raise StoreError(f"{self.path}: expected a store or an empty folder, found other files")
-        (self.path / STATES).mkdir(parents=True, exist_ok=True)
-        (self.path / CHANGES).mkdir(exist_ok=True)  # last: it makes the folder a store
+
+    def _read(self, name: str) -> pa.Table:
+        # Without threads: files are small, and a process that exits at once must not cut theirs
+        # off.
+        with self.files.open(name) as file, pq.ParquetFile(file) as content:
+            table = content.read(use_threads=False)
+        if "expires" not in table.schema.names:  # written before subscriptions had ends
+            table = table.append_column("expires", pa.nulls(table.num_rows, ENDS))
+        return table
+
+    def _schema(self, name: str) -> pa.Schema:
+        with self.files.open(name) as file:
+            return pq.read_schema(file)
 
     def _check_exists(self) -> None:
         if not self.exists():
@@ -322,26 +410,11 @@ class Store:
         if not 0 <= version <= newest:
             raise StoreError(f"{self.path}: expected a version from 0 to {newest}, found {version}")
 
-    def _publish(self, path: Path, table: pa.Table) -> bool:
+    def _publish(self, name: str, table: pa.Table) -> bool:
         """Write a table to a new file, as a whole or not at all; False if the file exists."""
-        aside = path.with_name(f".{path.stem}.{uuid4().hex}")
-        try:
-            with aside.open("xb") as file:
-                pq.write_table(table, file, compression="zstd")
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(aside, path)
-            except FileExistsError:
-                return False
-        finally:
-            aside.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-        return True
+        data = io.BytesIO()
+        pq.write_table(table, data, compression="zstd")
+        return self.files.put_new(name, data.getvalue())
 
 
 def net_changes(changes: pa.Table) -> pa.Table:
@@ -357,7 +430,7 @@ def net_changes(changes: pa.Table) -> pa.Table:
 
 def _applied(state: pa.Table | None, changes: pa.Table) -> pa.Table:
     """A state after changes: first the unchanged rows in their order, then the changed ones."""
-    columns = ["subscription", "predicate", "dialect"]
+    columns = ["subscription", "predicate", "dialect", "expires"]
     net = net_changes(changes)
     stays = net.filter(pc.not_equal(net.column("change"), "remove")).select(columns)
     if state is None:
@@ -372,10 +445,12 @@ def _name(version: int) -> str:
     return f"{version:020}.parquet"
 
 
-def _read(path: Path) -> pa.Table:
-    # Without threads: files are small, and a process that exits at once must not cut theirs off.
-    with pq.ParquetFile(path) as file:
-        return file.read(use_threads=False)
+def _change_name(version: int) -> str:
+    return f"{CHANGES}/{_name(version)}"
+
+
+def _state_name(version: int) -> str:
+    return f"{STATES}/{_name(version)}"
 
 
 def _change_schema(kind: pa.DataType) -> pa.Schema:
@@ -386,18 +461,35 @@ def _change_schema(kind: pa.DataType) -> pa.Schema:
             "subscription": kind,
             "predicate": pa.string(),
             "dialect": pa.string(),
+            "expires": ENDS,
         }
     )
 
 
-def _change_table(version: int, change: str, rows: pa.Table) -> pa.Table:
-    facts = {b"tidings.at": datetime.now(UTC).isoformat().encode()}
+def _end(expires: datetime | timedelta | None) -> datetime | None:
+    """When subscriptions end, as a moment with a zone."""
+    if expires is None:
+        return None
+    if isinstance(expires, timedelta):
+        return datetime.now(UTC) + expires
+    if not isinstance(expires, datetime) or expires.tzinfo is None:
+        raise StoreError(f"expected a moment with a zone, or a time from now, found {expires!r}")
+    return expires
+
+
+def _change_table(version: int, change: str, rows: pa.Table, expires: datetime | None) -> pa.Table:
+    # The key tells a writer its own change from an equal one of another writer.
+    facts = {
+        b"tidings.at": datetime.now(UTC).isoformat().encode(),
+        b"tidings.key": uuid4().hex.encode(),
+    }
     for kind, name in _COUNTS.items():
         facts[b"tidings." + name] = str(rows.num_rows if kind == change else 0).encode()
     columns = [
         pa.repeat(pa.scalar(version, pa.int64()), rows.num_rows),
         pa.repeat(change, rows.num_rows),
         *(rows.column(name) for name in ("subscription", "predicate", "dialect")),
+        pa.repeat(pa.scalar(expires, ENDS), rows.num_rows),
     ]
     schema = _change_schema(rows.column("subscription").type)
     return pa.Table.from_arrays(columns, schema=schema.with_metadata(facts))

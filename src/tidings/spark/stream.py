@@ -8,6 +8,7 @@ gives every match exactly once.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from pyspark.sql import functions as F
 from tidings.spark.attributes import refuse_taken
 from tidings.spark.compiled import BUDGET
 from tidings.spark.files import absolute
+from tidings.spark.folders import CONDITIONAL
+from tidings.spark.intake import StoreError
 from tidings.spark.journal import Batch, Journal
 from tidings.spark.matches import (
     IDS,
@@ -44,6 +47,8 @@ VERSION: Final = "version"
 BATCH: Final = "batch"
 REJECTED: Final = "_rejected"  # Spark ignores folders whose names begin with _
 JOURNAL: Final = "tidings"
+
+log = logging.getLogger("tidings.spark")
 
 
 class StreamError(ValueError):
@@ -77,11 +82,11 @@ def match_stream(
     the last batches.
 
     When the stream is started again, it continues from `checkpoint`. The journal lies in it; if it
-    is not a folder that the driver sees, `journal` must name one, and the two must be kept
-    together. An output belongs to one checkpoint: the stream fails where another has written. The
-    arguments from `columns` on are those of `match`; `names` renames `subscription`, `version` and
-    `batch`. With Spark Connect the batches run on the server: the store, the output and the
-    checkpoint are paths there.
+    is neither a folder that the driver sees nor in object storage, `journal` must name a place, and
+    the two must be kept together. An output belongs to one checkpoint: the stream fails where
+    another has written. The arguments from `columns` on are those of `match`; `names` renames
+    `subscription`, `version` and `batch`. With Spark Connect the batches run on the server: the
+    store, the output and the checkpoint are paths there.
 
     >>> query = match_stream(events, "alerts", out="matches", checkpoint="checkpoint")
     """
@@ -194,12 +199,20 @@ class _Matching:
         return entry, lists
 
     def _decide(self, number: int) -> Batch:
-        version = self.store.version()
+        version = self._expired()
         base = self.versions.base
         if base is None:  # the stream starts: the base it had before is in the cache
             earlier = self.journal.batches()
             base = earlier[-1].base if earlier else version
         return Batch(number, version, min(base, version))
+
+    def _expired(self) -> int:
+        """The newest version, without subscriptions whose end has come."""
+        try:
+            return self.store.expire().version
+        except (OSError, StoreError) as error:  # the driver may only read the store
+            log.warning("%s: subscriptions that have ended stay: %s", self.store, error)
+            return self.store.version()
 
     def pairs(self, lists: DataFrame, entry: Batch) -> DataFrame:
         """A row for each match, with the version."""
@@ -225,13 +238,19 @@ def _save(rows: DataFrame, format: str, path: str) -> None:
     rows.write.mode("overwrite").format(format).save(path)
 
 
-def _journal_folder(checkpoint: str, journal: str | os.PathLike[str] | None) -> Path:
-    folder = _local(checkpoint) if journal is None else Path(journal)
-    if folder is None:
+def _journal_folder(checkpoint: str, journal: str | os.PathLike[str] | None) -> str:
+    """Where the journal is: where the caller says, or in the checkpoint."""
+    if journal is not None:
+        return os.fspath(journal)
+    if checkpoint.partition("://")[0] in CONDITIONAL:
+        return f"{checkpoint.rstrip('/')}/{JOURNAL}"
+    local = _local(checkpoint)
+    if local is None:
         raise StreamError(
-            f"{checkpoint}: expected a folder of this machine, or `journal` to name one"
+            f"{checkpoint}: expected a folder of this machine or object storage, or `journal` to "
+            "name one"
         )
-    return folder / JOURNAL if journal is None else folder
+    return str(local / JOURNAL)
 
 
 def _local(path: str) -> Path | None:
