@@ -113,7 +113,7 @@ def heard(router_of: type[RouterCore], case: Case) -> Any:
     for session in router.sessions.values():
         session.change_principal(case.principal)
     if case.advertised:
-        publisher.say(m.Advertise(1, case.advertised))
+        publisher.say(m.Advertise(1, 1, case.advertised))
     number = 1
     for turn, (level, events) in enumerate(case.batches):
         if turn < len(case.wanted):

@@ -475,7 +475,7 @@ def test_what_runs_a_batch_can_be_sent_to_another_process(
     run = for_each_batch(tmp_path / "store", tmp_path / "journal", write, names=names)
     batch = spark.createDataFrame([(1,), (2,)], "x int")
     run(batch, 0)  # with what it has compiled, too
-    again = cloudpickle.loads(cloudpickle.dumps(run))
+    again = cloudpickle.loads(cloudpickle.dumps(run))  # type: ignore[no-untyped-call]
     found.unlink()
     again(batch, 1)
     assert found.read_text() == "[(1, 'a', 1)]"

@@ -445,9 +445,9 @@ def refusal_swallowed(self: ClientCore, inbox: Inbox, error: Any, done: Any) -> 
 
 def forgets_what_it_publishes(self: ClientCore, unknown: Any) -> None:
     """A new session does not learn what the client has advertised."""
-    advertised, self._advertised = self._advertised, None
+    advertised, self.advertisements = self.advertisements, {}
     _subscribe_again(self, unknown)
-    self._advertised = advertised
+    self.advertisements = advertised
 
 
 def moves_on(self: ClientCore, stream: Stream, error: Exception | None) -> None:
