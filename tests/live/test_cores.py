@@ -109,7 +109,7 @@ def test_a_new_session_learns_what_its_client_publishes_before_it_gets_publicati
     world.go(3 * SECOND)
     assert ada.interruptions == 1
     assert good == [None]
-    assert [str(one) for one in bad] == ["the event does not match the advertised predicate"]
+    assert [str(one) for one in bad] == ["the event does not match what this client has advertised"]
 
 
 def test_an_event_that_one_router_has_delivered_does_not_come_again_from_the_next() -> None:
