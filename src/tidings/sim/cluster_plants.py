@@ -613,8 +613,8 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
             (Session, "_released", released_reads),
         ]
     ),
-    "progress is ignored": ClusterPlant([(Session, "_take", progress_ignored)]),
-    "window is ignored": ClusterPlant([(Session, "_gather", gather_ignores_window)]),
+    "progress is ignored": ClusterPlant([(Session, "_take", progress_ignored)], first=31),
+    "window is ignored": ClusterPlant([(Session, "_gather", gather_ignores_window)], first=31),
     "sessions expire at once": ClusterPlant([(RouterCore, "_client_gone", expires_at_once)]),
     # Levels
     "heard is taken": ClusterPlant([(Session, "attach", heard_is_taken)]),
@@ -657,7 +657,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "forgets what it publishes": ClusterPlant(
         [(ClientCore, "_subscribe_again", forgets_what_it_publishes)], harmful=("kill router",)
     ),
-    "lists widen": ClusterPlant([(Principal, "may_publish", any_element)]),
+    "lists widen": ClusterPlant([(Principal, "may_publish", any_element)], first=21),
     # Breaks
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
     "lives name numbers": ClusterPlant(
@@ -686,7 +686,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "time stands still": ClusterPlant(
         [(Timers, "set", time_stands_still)], benign=("clock back", "cut client")
     ),
-    "silence is not noticed": ClusterPlant([(Stream, "_beat", never_silent)]),
+    "silence is not noticed": ClusterPlant([(Stream, "_beat", never_silent)], first=50),
 }
 
 
