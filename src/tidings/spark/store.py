@@ -91,11 +91,11 @@ class Store:
     `add` and `replace` take a mapping from ids to predicates; one pair, triple with a dialect, or
     `Subscription`; an iterable of these; or an Arrow table or Spark DataFrame with the columns
     `subscription`, `predicate` and perhaps `dialect`. The executors parse the predicates of a
-    DataFrame. `expires` is when these subscriptions end, as a moment or as a time from now; `expire`
-    removes those whose end has come, and a stream does so before each batch.
+    DataFrame. `expires` is when these subscriptions end, as a moment or as a time from now;
+    `expire` removes those whose end has come, and a stream does so before each batch.
 
-    With `keep`, a writer removes versions that were replaced longer ago than that, whenever it saves
-    a state; a stream must not be interrupted for longer.
+    With `keep`, a writer removes versions that were replaced longer ago than that, whenever it
+    saves a state; a stream must not be interrupted for longer.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, keep: timedelta | None = None) -> None:
@@ -472,7 +472,7 @@ def _end(expires: datetime | timedelta | None) -> datetime | None:
         return None
     if isinstance(expires, timedelta):
         return datetime.now(UTC) + expires
-    if not isinstance(expires, datetime) or expires.tzinfo is None:
+    if expires.tzinfo is None:
         raise StoreError(f"expected a moment with a zone, or a time from now, found {expires!r}")
     return expires
 
