@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidings.lab import results, routers, zoo
 from tidings.lab.catalogue import EXPERIMENTS
+from tidings.lab.code import version_of
 from tidings.lab.experiment import SETTINGS, Experiment, generator, identity
 from tidings.lab.experiments import dnf_model, general_model, network_effect
 from tidings.lab.figures import picture
@@ -44,7 +45,7 @@ def test_an_experiment_measures_claims_and_draws(
     for parameters in sweep:
         rows = measure_row(experiment.measure, identity(parameters), {"commit": ""})
         table = pa.Table.from_pylist(rows, results.schema_of(experiment))
-        results.append(tmp_path, experiment, table)
+        results.append(tmp_path, experiment.name, version_of(experiment.measure), table)
     found = results.find(tmp_path, experiment, sweep)
     assert (found.failed, found.missing) == ([], 0)
     for row in found.rows:

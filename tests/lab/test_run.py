@@ -1,6 +1,7 @@
 """Running on Spark: results are stored, found again, and never measured twice."""
 
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lab.toy import TOY
-from tidings.lab import code, results
+from tidings.lab import code, results, zoo
 from tidings.lab.experiment import Parameters, generator
 from tidings.lab.report import write_report
 from tidings.lab.run import FIRST_JOB, measured, parameter_rows, run
@@ -56,11 +57,46 @@ def test_an_interrupted_run_goes_on_where_it_was(spark: SparkSession, tmp_path: 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run(spark, TOY, TOY.sweep("quick"), tmp_path, interrupt)
+        run(spark, TOY, TOY.sweep("quick"), tmp_path, interrupt, shared=False)
     kept = results.find(tmp_path, TOY, TOY.sweep("quick"))
     assert (len(kept.rows), kept.missing) == (2 * FIRST_JOB, 10 - FIRST_JOB)
     assert run(spark, TOY, TOY.sweep("quick"), tmp_path).known == FIRST_JOB
     assert results.find(tmp_path, TOY, TOY.sweep("quick")).missing == 0
+
+
+def test_tasks_store_their_results_and_a_process_that_dies_loses_only_its_row(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One job, and a file for each row; Spark measures the row of the dead process again."""
+    pit = tmp_path / "pit"
+    pit.touch()
+    sweep: list[Parameters] = [{"number": n} for n in range(4)] + [{"number": 4, "pit": str(pit)}]
+    told: list[int] = []
+    folder = tmp_path / "results"
+    outcome = run(spark, TOY, sweep, folder, lambda done, whole: told.append(done))
+    assert (outcome.known, outcome.failed) == (0, 0)
+    assert not pit.exists()
+    assert len(list(folder.rglob("*.parquet"))) == 5
+    found = results.find(folder, TOY, sweep)
+    assert (len(found.rows), found.missing) == (10, 0)
+
+
+def test_the_networks_come_with_the_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor without a clone finds the archive that the driver has sent."""
+    graph = tmp_path / "Small.graphml"
+    graph.write_text(
+        '<graphml xmlns="http://graphml.graphdrawing.org/xmlns"><graph edgedefault="undirected">'
+        '<node id="0"/><node id="1"/><edge source="0" target="1"/></graph></graphml>'
+    )
+    with tarfile.open(tmp_path / zoo.ARCHIVE, "w:xz") as packed:
+        packed.add(graph, arcname="Small.graphml")
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path)
+    zoo.send_networks(spark, [{"topology": "zoo:Small"}])
+    zoo.send_networks(spark, [{"topology": "zoo:Small"}])
+    monkeypatch.setattr(zoo, "FOLDER", tmp_path / "nowhere")
+    assert zoo.graph_of("zoo:Small").nodes == 2
 
 
 def test_failed_rows_are_kept_with_their_error_until_they_succeed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,14 @@ def sweep(setting: Setting) -> list[Parameters]:
 
 
 def measure(parameters: Parameters) -> Iterator[Row]:
-    """Two rows for each number; an error if `stone` names an existing file."""
+    """Two rows for each number; an error if `stone` names an existing file.
+
+    The process dies if `pit` names one.
+    """
+    pit = parameters.get("pit")
+    if pit is not None and Path(pit).exists():
+        Path(pit).unlink()
+        os._exit(1)
     stone = parameters.get("stone")
     if stone is not None and Path(stone).exists():
         raise OSError("a stone lies in the way")

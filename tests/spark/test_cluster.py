@@ -21,9 +21,13 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+import tidings
+from tests.live.background import Background, background
 from tests.places import ROOT
-from tests.spark import slow_job
+from tests.spark import network_job, slow_job
 from tidings import Table
+from tidings.live.connect import BlockingClient
+from tidings.spark.feed import received
 from tidings.spark.java import java_home
 from tidings.spark.store import Store
 
@@ -138,6 +142,92 @@ def test_a_job_on_a_cluster_survives_the_death_of_an_executor(
     rows = pq.read_table(out).select(["x", "subscription"]).to_pydict()
     assert sorted(zip(rows["x"], rows["subscription"], strict=True)) == slow_job.expected()
     assert list((executors_keep / "code").iterdir())  # it was sent
+
+
+def test_a_stream_of_the_network_survives_executors_and_drivers(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """A stream at one router, a publisher at another. An executor is killed, then the whole job;
+    no event is lost or doubled, and every one comes back to the network."""
+    journal = tmp_path / "journal"
+    for name in ("marks", "out"):
+        (tmp_path / name).mkdir()
+    with background() as routers:
+        far = routers.start("a")
+        near = routers.start("b", "a")
+        with tidings.connect(far) as net, net.subscribe("exists again") as events:
+            job = _begin(cluster, near, tmp_path, routers)
+            try:
+                _publish(net, range(100), job, tmp_path)
+                executors = slow_job.executors(tmp_path / "marks")
+                os.kill(min(executors), signal.SIGKILL)
+                _publish(net, range(100, 200), job, tmp_path)
+                net.publish_all({"n": n} for n in range(200, 300))
+                wait_for("the journal", lambda: received(journal).received >= 300)
+            finally:
+                _kill(job)
+            job = _begin(cluster, near, tmp_path, routers)
+            try:
+                _publish(net, range(300, 400), job, tmp_path)
+                keys: dict[str, int] = {}
+                while len(keys) < 400:  # an event in flight when the job died may come twice
+                    event = events.get(PATIENCE_S)
+                    assert event is not None, (len(keys), job.poll())
+                    keys[event["key"]] = event["again"]
+            finally:
+                _kill(job)
+            assert sorted(committed(tmp_path / "out")) == list(range(400))
+            assert sorted(keys.values()) == list(range(400))
+            assert received(journal).unfit == 0
+
+
+Job = subprocess.Popen[str]
+
+
+def _begin(cluster: Cluster, url: str, folder: Path, routers: Background) -> Job:
+    """Start the job, and wait until every router knows its subscription."""
+    words = [sys.executable, network_job.__file__, cluster.url, url, str(folder)]
+    job = subprocess.Popen(
+        words,
+        env=cluster.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    )
+    sessions = routers.routers["b"].core.sessions
+    try:
+        wait_for(
+            "the stream",
+            lambda: job.poll() or any(s.stream and s.asked for s in list(sessions.values())),
+        )
+        assert job.poll() is None, job.communicate()[0]
+        with tidings.connect(url) as net:
+            net.subscribe("n >= 0")  # once this one is established, so is the one before it
+    except BaseException:
+        _kill(job)
+        raise
+    return job
+
+
+def _publish(net: BlockingClient, numbers: range, job: Job, folder: Path) -> None:
+    """Publish numbers, and wait until all up to them are in the output."""
+    net.publish_all({"n": n} for n in numbers)
+    wait_for("rows", lambda: job.poll() or len(committed(folder / "out")) >= numbers.stop)
+    assert job.poll() is None, job.communicate()[0]
+
+
+def _kill(job: Job) -> None:
+    job.kill()
+    print(job.communicate()[0])
+
+
+def committed(folder: Path) -> list[int]:
+    """What Spark's file sink has committed: its log names the files that count."""
+    files = set()
+    for log in (folder / "_spark_metadata").glob("[0-9]*"):
+        lines = log.read_text().splitlines()[1:]
+        files |= {json.loads(line)["path"].removeprefix("file://") for line in lines}
+    return [n for file in files for n in pq.read_table(file).column("n").to_pylist()]
 
 
 @pytest.mark.soak

@@ -86,12 +86,16 @@ def run(
         str | None, typer.Option(metavar="URL", help="Spark's master; by default this machine.")
     ] = None,
     results: Results = FOLDER,
+    shared: Annotated[
+        bool, typer.Option("--shared", help="All machines of the cluster see the results' folder.")
+    ] = False,
 ) -> int:
     """Run experiments on Spark and keep their results.
 
     A result that was measured with the same parameters and the same code is kept and not measured
     again, so an interrupted run continues where it stopped. Experiments that measure time run one
-    task at a time; leave the machine idle otherwise.
+    task at a time; leave the machine idle otherwise. On a cluster whose machines see the folder of
+    results, say so by --shared: then all rows run in one job, and tasks store their results.
 
     Exits with 0, 1 if a row failed (the results keep its error), 2 if there is no such experiment
     or Spark does not start.
@@ -107,7 +111,7 @@ def run(
         return 2
     require(*SPARK, *GRAPHS)
     try:
-        failed = _run_all(chosen, setting, master, results)
+        failed = _run_all(chosen, setting, master, results, shared)
     except Exception as error:
         if context.find_root().params.get("debug"):
             raise
@@ -115,7 +119,9 @@ def run(
     return 1 if failed else 0
 
 
-def _run_all(chosen: list[Experiment], setting: Setting, master: str | None, results: Path) -> int:
+def _run_all(
+    chosen: list[Experiment], setting: Setting, master: str | None, results: Path, shared: bool
+) -> int:
     """Run experiments, and return how many rows failed."""
     from tidings.lab.run import run
     from tidings.spark.job import session_is_active
@@ -138,6 +144,7 @@ def _run_all(chosen: list[Experiment], setting: Setting, master: str | None, res
                     experiment.sweep(setting),
                     results,
                     partial(step, experiment.name),
+                    shared or None,
                 )
                 before = f", {found.known} known before" if found.known else ""
                 bad = colour(f", {found.failed} failed", "red") if found.failed else ""

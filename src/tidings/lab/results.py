@@ -62,9 +62,9 @@ def schema_of(experiment: Experiment) -> pa.Schema:
     return pa.schema({**ABOUT, **own})
 
 
-def append(folder: Path, experiment: Experiment, table: pa.Table) -> None:
-    """Store the results of some parameters."""
-    place = folder / experiment.name / version_of(experiment.measure)
+def append(folder: Path, experiment: str, version: str, table: pa.Table) -> None:
+    """Store the results of some parameters, measured by a version of an experiment."""
+    place = folder / experiment / version
     place.mkdir(parents=True, exist_ok=True)
     keys = "".join(table.column("key").to_pylist())
     begun = table.column("started")[0].as_py().replace(":", "")

@@ -1,8 +1,11 @@
 """Runs an experiment on Spark: rows of parameters in, rows of results out.
 
-Every row of parameters is a task of its own. Rows run in jobs, and the results of a job are stored
-before the next begins, so an interruption loses one job. Jobs begin small and grow until each takes
-about `JOB_S`. An experiment that measures time runs one row, hence one task, at a time.
+Every row of parameters is a task of its own. All rows run in one job, the largest first, so that no
+machine waits for a straggler at the end; sweeps list their rows by size. Each task stores its
+results itself, so an interruption or a machine that dies loses only the rows that it was at. That
+needs a folder that all machines see. Without one, rows run in jobs that begin small and grow until
+each takes about `JOB_S`, and the driver stores the results of a job before the next begins. An
+experiment that measures time runs one row, hence one task, at a time.
 """
 
 from __future__ import annotations
@@ -20,9 +23,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pyarrow as pa
 
 from tidings.lab import results
-from tidings.lab.code import commit
+from tidings.lab.code import commit, version_of
 from tidings.lab.experiment import Experiment, Parameters, Row, identity
 from tidings.lab.machine import load, machine
+from tidings.lab.zoo import send_networks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,21 +56,35 @@ def run(
     sweep: list[Parameters],
     folder: Path,
     step: Step = lambda done, whole: None,
+    shared: bool | None = None,
 ) -> Outcome:
-    """Measure the rows that have no result yet, and store the results in a folder."""
+    """Measure the rows that have no result yet, and store the results in a folder.
+
+    `shared` says whether all machines see that folder; by default only those of a local session do.
+    """
+    from tidings.spark.compiled import sees_our_files
+
     begun = time.monotonic()
     known = results.finished(folder, experiment)
     pending = [row for row in sweep if results.key_of(row) not in known]
     already = done = len(sweep) - len(pending)
     failed = 0
     size = 1 if experiment.timed else FIRST_JOB
+    by_tasks = not experiment.timed and (sees_our_files(spark) if shared is None else shared)
+    if by_tasks:
+        size = max(1, len(pending))
+        pending.reverse()
+    if pending:
+        send_networks(spark, pending)
     while pending:
         part, pending = pending[:size], pending[size:]
         step(done, len(sweep))
         started = time.monotonic()
+        stored = folder.absolute() if by_tasks else None
         with _watching(spark, partial(_tell, step, done, len(sweep))):
-            table = measured(experiment, parameter_rows(spark, part)).toArrow()
-        results.append(folder, experiment, table)
+            table = measured(experiment, parameter_rows(spark, part), stored).toArrow()
+        if stored is None:
+            results.append(folder, experiment.name, version_of(experiment.measure), table)
         failed += len(table) - table.column("error").null_count
         done += len(part)
         if not experiment.timed:
@@ -85,18 +103,26 @@ def parameter_rows(spark: SparkSession, sweep: list[Parameters]) -> DataFrame:
     return numbers.select(f.get(texts, f.col("id").cast("int")).alias("parameters"))
 
 
-def measured(experiment: Experiment, parameters: DataFrame) -> DataFrame:
-    """The results of rows of parameters, each by its own task; a failed row gives its error."""
+def measured(
+    experiment: Experiment, parameters: DataFrame, folder: Path | None = None
+) -> DataFrame:
+    """The results of rows of parameters, each by its own task; a failed row gives its error.
+
+    With a folder, the tasks store them there too.
+    """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = results.schema_of(experiment)
     measure, about = experiment.measure, {"commit": commit()}
+    name, version = experiment.name, version_of(experiment.measure)
 
     def rows(batches: Batches) -> Batches:
         for batch in batches:
             for text in batch.column(0).to_pylist():
-                found = measure_row(measure, text, about)
-                yield pa.RecordBatch.from_pylist(found, schema)
+                found = pa.Table.from_pylist(measure_row(measure, text, about), schema)
+                if folder is not None:
+                    results.append(folder, name, version, found)
+                yield from found.to_batches()
 
     return parameters.select("parameters").mapInArrow(rows, from_arrow_schema(schema))
 

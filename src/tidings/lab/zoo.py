@@ -2,19 +2,27 @@
 
 The Zoo (Knight et al., IEEE JSAC 29(9), 2011; CC BY 4.0) is not part of this repository: the lab
 looks for it in `../shared/data/topology-zoo` beside the clone. `networks` says which networks there
-are, and where they are from.
+are, and where they are from. Executors on other machines have no clone: `send_networks` sends them
+the archive with the job.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidings.overlay.graph import Graph
 from tidings.overlay.topologies import TopologyError, topology
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidings.lab.experiment import Parameters
+
+ARCHIVE: Final = "graphml.tar.xz"
 FOLDER: Final = Path(__file__).parents[4] / "shared" / "data" / "topology-zoo"
 ZOO: Final = "zoo:"
 MADE: Final = tuple(
@@ -57,8 +65,33 @@ def graph_of(text: str) -> Graph:
     """The graph of a text; links of the Zoo have their real length, if places are known."""
     if not text.startswith(ZOO):
         return topology(text, seed=1)
-    file = f"file:{FOLDER / 'graphml.tar.xz'}#{text.removeprefix(ZOO)}"
+    file = f"file:{_archive()}#{text.removeprefix(ZOO)}"
     try:
         return topology(f"{file},weights=distance")
     except TopologyError:  # no link joins two nodes with known places
         return topology(file)
+
+
+def send_networks(spark: SparkSession, sweep: Iterable[Parameters]) -> None:
+    """Send the archive of the Zoo to all executors, if rows of parameters name a network of it."""
+    wanted = any(str(value).startswith(ZOO) for row in sweep for value in row.values())
+    archive = FOLDER / ARCHIVE
+    if not wanted or not archive.exists():
+        return
+    key = "tidings.lab.networks"
+    if spark.conf.get(key, "") != str(archive):  # Spark refuses to send a file twice
+        spark.addArtifacts(str(archive), file=True)
+        spark.conf.set(key, str(archive))
+
+
+def _archive() -> Path:
+    """The archive beside the clone, or the one that came with the job."""
+    archive = FOLDER / ARCHIVE
+    if archive.exists():
+        return archive
+    try:
+        from pyspark import SparkFiles
+
+        return Path(SparkFiles.get(ARCHIVE))
+    except (ImportError, AttributeError, AssertionError):  # no Spark, or no session
+        return archive
