@@ -24,7 +24,7 @@ from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
-from tidings.routing.planes.replies import Replies, Trails
+from tidings.routing.planes.replies import Replies
 from tidings.routing.protocol import (
     Action,
     Cause,
@@ -444,21 +444,6 @@ class WithdrawnInForce(FloodRouter):
         return out
 
 
-class TrailByNewest(Trails):
-    def hop(self, source: str, life: int, number: int) -> str | None:
-        found = [name for event, name in self._came_from.items() if event[0] == source]
-        return found[-1] if found else None
-
-
-class TrailOfAnyEvent(FloodRouter):
-    """Sends feedback along the trails of other events, which may lead in a circle."""
-
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self._trails = TrailByNewest()
-        self.replies = Replies(self.local.node, self.local.life, self._trails.hop)
-
-
 class Parcelled(FloodRouter):
     """Sends envelopes, though the protocol has not declared that it needs paths to any node."""
 
@@ -522,7 +507,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "reply sent twice": Plant("cbcb", ReplySentTwice, first=1),
     "never in force": Plant("cbcb", NeverInForce, first=1),
     "withdrawn in force": Plant("flood", WithdrawnInForce, first=1),
-    "trail of any event": Plant("flood", TrailOfAnyEvent),
     "not declared": Plant("flood", Parcelled),
 }
 

@@ -279,7 +279,10 @@ class Trial:
         due = self.stable and there and publication.source in truth.reaches(name)
         due &= not late or node.router is None or node.router.hops is not None  # or trails are lost
         gone = self.stable and not there and not self.row.copies
-        needed = None if self.row.copies else len(self._path(name, publication.source))
+        right = self.oracle.right
+        needed = None
+        if not self.row.copies and right is not None and right.costs == truth.costs:
+            needed = len(self._path(name, publication.source))
         version = self._version()
         self.oracle.reply(id, name, publication, due, gone, needed)
         whose = publication.source, publication.life, publication.number

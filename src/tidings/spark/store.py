@@ -472,7 +472,7 @@ def _end(expires: datetime | timedelta | None) -> datetime | None:
         return None
     if isinstance(expires, timedelta):
         return datetime.now(UTC) + expires
-    if expires.tzinfo is None:
+    if getattr(expires, "tzinfo", None) is None:
         raise StoreError(f"expected a moment with a zone, or a time from now, found {expires!r}")
     return expires
 
