@@ -1,0 +1,241 @@
+"""A node with two layers (L1): one finds who wants an event, the other gets it there.
+
+`Layers` are the two for one application; neither knows the other, and this file joins them: what
+the matching layer hands over, the delivery layer sends; what arrives, the subscriptions here get.
+`LayeredRouter` holds the broadcast plane that both stand on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tidings.matching.contract import Matcher
+from tidings.matching.scan import Scan
+from tidings.routing.layers.delivery import DELIVERY, Spreading
+from tidings.routing.layers.lists import Lists
+from tidings.routing.layers.matching import Matching
+from tidings.routing.layers.sealing import Open
+from tidings.routing.layers.settings import Layering
+from tidings.routing.packets import (
+    Consignment,
+    Hello,
+    Kept,
+    Listed,
+    Payload,
+    Put,
+    Records,
+    Report,
+    Spread,
+    Summary,
+    Walk,
+    Walked,
+)
+from tidings.routing.planes.board import Board
+from tidings.routing.planes.link_state import LinkState
+from tidings.routing.planes.local import Local
+from tidings.routing.planes.once import Once
+from tidings.routing.planes.steady import Steady
+from tidings.routing.planes.topology import Topologies
+from tidings.routing.protocol import (
+    USUAL,
+    Action,
+    Cause,
+    Drop,
+    Leave,
+    LinkDown,
+    LinkUp,
+    Publish,
+    Received,
+    Subscribe,
+    Timing,
+    Unsubscribe,
+    Woken,
+    earliest,
+)
+
+ONLY = ""  # the application of a router that has one
+
+
+class Layers:
+    """The two layers of one application at one node, and the subscriptions there."""
+
+    matching_of: type[Matching] = Matching
+    once_of: type[Once] = Once
+
+    def __init__(
+        self,
+        application: str,
+        settings: Layering,
+        lists: Lists,
+        spreading: Spreading,
+        matcher: Callable[[], Matcher],
+        board: Board | None,
+    ) -> None:
+        self.application = application
+        self.seal = Open()
+        plane = lists.plane
+        self.node = plane.node
+        self.local = Local(plane.node, plane.life, None if board is not None else matcher)
+        self.matching = self.matching_of(
+            application, settings, lists, matcher, self.hand, self.seal
+        )
+        self.delivery = DELIVERY[settings.delivery](application, lists, spreading)
+        self._once = self.once_of()
+
+    def hand(
+        self, payload: Payload, destinations: tuple[str, ...], now: int, out: list[Action]
+    ) -> None:
+        """From the matching layer to the delivery layer: an event, and where it must go."""
+        others = tuple(node for node in destinations if node != self.node)
+        if len(others) < len(destinations):
+            self.arrived(payload, out)
+        self.delivery.send(payload, others, now, out)
+
+    def arrived(self, payload: Payload, out: list[Action]) -> None:
+        """From the delivery layer to the subscriptions here."""
+        publication = self.seal.open_payload(payload)
+        if publication is not None and self._once.first(publication):
+            self.local.deliver(publication, out)
+
+
+class LayeredRouter:
+    """A node whose protocol is a matching layer and a delivery layer.
+
+    >>> node = LayeredRouter("a")
+    >>> node.handle(Subscribe("ada", "severity > 2"), 0)
+    [Established(subscriptions=('ada',))]
+    >>> [action.subscriptions for action in node.handle(Publish({"severity": 3}), 0)]
+    [('ada',)]
+    """
+
+    plane_of: type[LinkState] = LinkState
+    layers_of: type[Layers] = Layers
+
+    def __init__(
+        self,
+        node: str,
+        life: int = 1,
+        timing: Timing = USUAL,
+        topologies: Topologies | None = None,
+        matcher: Callable[[], Matcher] = Scan,
+        board: Board | None = None,
+        options: Layering | None = None,
+    ) -> None:
+        self.plane = self.plane_of(node, life, timing, topologies or Topologies())
+        self.lists = Lists(self.plane)
+        self.spreading = Spreading(self.lists)
+        self._clock = Steady()
+        self.layers = self.layers_of(
+            ONLY, options or Layering(), self.lists, self.spreading, matcher, board
+        )
+
+    @property
+    def local(self) -> Local:
+        return self.layers.local
+
+    # The contract
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        """What to do about a cause."""
+        out: list[Action] = []
+        now = self._clock.read(now)
+        layers = self.layers
+        match cause:
+            case Received(neighbour, packet):
+                self._received(neighbour, packet, now, out)
+            case Publish(event):
+                layers.matching.publish(layers.local.publish(event), now, out)
+            case Woken():
+                self._woken(now, out)
+            case LinkUp(neighbour, cost):
+                self.plane.link_up(neighbour, cost, now, out)
+                layers.matching.start(now)
+            case LinkDown(neighbour):
+                self.plane.link_down(neighbour, now)
+            case Subscribe(id, predicate):
+                layers.local.subscribe(id, predicate)
+                layers.matching.subscribe(id, predicate, now, out)
+            case Unsubscribe(id):
+                layers.local.unsubscribe(id)
+                layers.matching.unsubscribe(id, now, out)
+            case Leave():
+                self.plane.leave(now, out)
+                layers.matching.leave()
+            case _:
+                raise TypeError(f"no cause: {cause!r}")
+        return out
+
+    def timer(self) -> int | None:
+        """When to wake."""
+        own = earliest(self.plane.timer(), self.lists.timer())
+        return self._clock.shown(earliest(own, self.layers.matching.timer()))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {
+            **self.plane.snapshot(),
+            **self.layers.matching.snapshot(),
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
+            "settled": self.is_settled(),
+        }
+
+    def is_settled(self) -> bool:
+        """Whether this node is at rest."""
+        return self.plane.is_settled() and self.layers.matching.is_settled()
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of this source would take it from here, and why."""
+        return dict.fromkeys(self.plane.neighbours.known, (False, "not known"))
+
+    # Packets
+
+    def _received(self, neighbour: str, packet: Any, now: int, out: list[Action]) -> None:
+        match packet:
+            case Hello():
+                self.plane.hello(neighbour, packet, now, out)
+            case Records():
+                self.plane.news(neighbour, packet, now, out)
+                self._noticed(now, out)
+            case Summary():
+                self.plane.summary(neighbour, packet, now, out)
+            case Listed():
+                inner = self.lists.received(packet, now, out)
+                if inner is not None:
+                    self._arrived(inner, now, out)
+            case Spread():
+                if self.spreading.received(neighbour, packet, out):
+                    self.layers.arrived(packet.payload, out)
+            case _:
+                out.append(Drop("not of this protocol", packet))
+
+    def _arrived(self, packet: Any, now: int, out: list[Action]) -> None:
+        """A packet for this node, whoever sent it."""
+        matching = self.layers.matching
+        match packet:
+            case Consignment():
+                self.layers.arrived(packet.payload, out)
+            case Put():
+                matching.received_put(packet, now, out)
+            case Kept():
+                matching.received_kept(packet, now, out)
+            case Report():
+                matching.received_report(packet, now, out)
+            case Walk():
+                matching.received_walk(packet, now, out)
+            case Walked():
+                matching.walks.walked(packet, now)
+            case _:
+                out.append(Drop("not of this protocol", packet))
+
+    def _woken(self, now: int, out: list[Action]) -> None:
+        if self.plane.wake(now, out):
+            self.lists.rerouted(now, out)
+            self.layers.matching.members_changed(now, out)
+        self.lists.wake(now, out)
+        self.layers.matching.wake(now, out)
+
+    def _noticed(self, now: int, out: list[Action]) -> None:
+        """Records have come: a node may have begun a new life without a change of links."""
+        if self.plane.is_settled():
+            self.layers.matching.members_changed(now, out)
