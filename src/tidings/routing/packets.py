@@ -4,11 +4,17 @@ Packets are values: frozen and comparable. As MessagePack, a packet is a short a
 with the number of its kind. The simulator counts its bytes, the wire sends them. The name of a node
 is a text. A *life* (an incarnation) is a number that a node gets when it starts without a memory;
 lives are told apart, never ordered. Within a life, numbers grow.
+
+Kinds below 20 are of planes and of the first protocols. Each family has twenty numbers of its own:
+from 20 the reverse path, 40 layers, lists and groups, 60 structured overlays, 80 keys, 100 semantic
+overlays, 120 the air; from 140 there are further planes. A packet that bears an event has a row in
+`BEARERS`; no other wraps one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -129,6 +135,28 @@ class Switched(Struct, frozen=True, gc=False, array_like=True, tag=14):
     number: int
 
 
+class Answer(Struct, frozen=True, gc=False, array_like=True, tag=16):
+    """Feedback (S28) on its path to the node that published an event."""
+
+    source: str  # where the event was published
+    life: int
+    number: int
+    replier: str  # the node whose subscriber replies
+    replier_life: int
+    id: int  # the replier's number for it
+    message: dict[str, Any]
+    hops: int = 0  # that it has made
+
+
+class Unanswered(Struct, frozen=True, gc=False, array_like=True, tag=17):
+    """Feedback could not be handed over: told to the node that sent it, on the same path."""
+
+    replier: str
+    replier_life: int
+    id: int
+    reason: str
+
+
 # Two layers (L1, L2). `Put` and `Kept` carry subscriptions to the nodes that hold them, `Report`
 # says by which epoch a node has placed its own and publishes, `Walk` and `Walked` lead an event
 # past the nodes that match it, `Consignment` and `Spread` take it to subscribers. Where an
@@ -232,7 +260,7 @@ class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
     inner: LayerPacket
 
 
-Packet = (
+Contents = (
     Hello
     | Records
     | Summary
@@ -247,7 +275,40 @@ Packet = (
     | Again
     | Switch
     | Switched
+    | Answer
+    | Unanswered
     | LayerPacket
     | Listed
     | Spread
 )
+
+
+class Parcel(Struct, frozen=True, gc=False, array_like=True, tag=15):
+    """The envelope of the carrier: a packet from any node to any other, or to several hops on."""
+
+    source: str
+    target: str
+    hops: int  # that it has made
+    packet: Contents  # a parcel holds no parcel
+
+
+Packet = Contents | Parcel
+
+BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
+    Publication: lambda packet: packet,
+    Parcel: lambda packet: publication_of(packet.packet),
+    Listed: lambda packet: publication_of(packet.inner),
+    Consignment: lambda packet: _unsealed(packet.payload),
+    Spread: lambda packet: _unsealed(packet.payload),
+    Walk: lambda packet: _unsealed(packet.content),
+}
+
+
+def _unsealed(payload: Payload) -> Publication | None:
+    return payload if isinstance(payload, Publication) else None
+
+
+def publication_of(packet: Packet) -> Publication | None:
+    """The event that a packet bears, itself or in its envelope; None for any other packet."""
+    bears = BEARERS.get(type(packet))
+    return None if bears is None else bears(packet)

@@ -7,7 +7,7 @@ The baseline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tidings.matching.contract import Matcher
@@ -20,9 +20,11 @@ from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     USUAL,
     Action,
+    Advertise,
     Cause,
     Drop,
     Established,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -31,9 +33,11 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
 )
+from tidings.routing.truth import Situation, wrong_subscriptions
 
 
 class FloodRouter:
@@ -61,6 +65,9 @@ class FloodRouter:
         self._neighbours: dict[str, None] = {}
         self._once = self.once_of()
 
+    is_switching = False
+    hops = None
+
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
@@ -85,6 +92,11 @@ class FloodRouter:
                 publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, None, out)
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                self.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                self.local.unadvertise(id)
             case Woken() | Leave():
                 pass
             case _:
@@ -102,6 +114,15 @@ class FloodRouter:
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
         }
 
+    def is_settled(self) -> bool:
+        """Always: there is nothing to tell."""
+        return True
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Nothing: every event takes every link."""
+        return {}
+
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
         return dict.fromkeys(
@@ -111,3 +132,18 @@ class FloodRouter:
     def _forward(self, publication: Publication, but: str | None, out: list[Action]) -> None:
         self.local.deliver(publication, out)
         out.extend(Send(name, publication) for name in self._neighbours if name != but)
+
+
+def converges_within(timing: Timing, crossing: int) -> int:
+    """At once: nodes tell each other nothing."""
+    return 0
+
+
+def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
+    """Where nodes disagree with the truth: a link that works and is not used."""
+    for name, links in situation.truth.costs.items():
+        unused = sorted(links.keys() - nodes[name].snapshot()["links"].keys())
+        if unused:
+            yield f"{name} does not use its links to {unused}"
+    if situation.exact:
+        yield from wrong_subscriptions(nodes, situation)

@@ -14,7 +14,7 @@ subscription. The rows of `DELIVERY`:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -118,8 +118,15 @@ class Spreading:
         out.extend(Send(name, spread) for name in neighbours.up() if name != but)
 
 
-DELIVERY: Final[dict[str, Callable[[str, Lists, Spreading], Delivery]]] = {
-    "unicast": Unicast,
-    "list": ByList,
-    "tree": ByTree,
+class Carriage(NamedTuple):
+    """A row of `DELIVERY`."""
+
+    make: Callable[[str, Lists, Spreading], Delivery]
+    idea: str
+
+
+DELIVERY: Final[dict[str, Carriage]] = {
+    "unicast": Carriage(Unicast, "a copy for each destination"),
+    "list": Carriage(ByList, "one packet with the list of destinations"),
+    "tree": Carriage(ByTree, "to all nodes, on the sender's tree"),
 }

@@ -42,6 +42,11 @@ from tidings.routing.planes.interests import EVERYTHING, predicate_of
 from tidings.routing.planes.topology import digest_of
 from tidings.routing.protocol import Action, Drop, Established, earliest
 
+MATCHING: Final = {
+    "everywhere": "every node holds all subscriptions",
+    "regions": "an event visits regions that hold them",
+    "nowhere": "subscribers filter",
+}
 SOMETHING: Final = ""  # the id of the one entry by which a node says that it wants something
 
 Hand = Callable[[Payload, tuple[str, ...], int, list[Action]], None]
@@ -510,13 +515,18 @@ class Matching:
     def _resume(self, walk: Walk, now: int, out: list[Action]) -> None:
         self.lists.send((walk.stops[0][0],), walk, now, out)
 
+    def waits_for(self) -> str:
+        """What it takes until this node is at rest; nothing if it is."""
+        missing = self._missing()
+        if missing:
+            return f"reports of {', '.join(missing)}"
+        if self._unestablished:
+            return f"subscriptions {', '.join(self._unestablished)}"
+        return "" if self.placing.is_settled() else "answers of nodes that hold subscriptions"
+
     def is_settled(self) -> bool:
         """Whether all nodes use the newest epoch, and all that this one wants lies in place."""
-        return (
-            not self._missing()
-            and not self._unestablished
-            and self.placing.is_settled()
-        )
+        return not self._missing() and not self._unestablished and self.placing.is_settled()
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values; what is sealed stays so."""

@@ -40,8 +40,10 @@ from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     USUAL,
     Action,
+    Advertise,
     Cause,
     Drop,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -49,6 +51,7 @@ from tidings.routing.protocol import (
     Received,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
     earliest,
@@ -80,7 +83,7 @@ class Layers:
         self.matching = self.matching_of(
             application, settings, lists, matcher, self.hand, self.seal
         )
-        self.delivery = DELIVERY[settings.delivery](application, lists, spreading)
+        self.delivery = DELIVERY[settings.delivery].make(application, lists, spreading)
         self._once = self.once_of()
 
     def hand(
@@ -130,6 +133,18 @@ class LayeredRouter:
             ONLY, options or Layering(), self.lists, self.spreading, matcher, board
         )
 
+    is_switching = False
+
+    @property
+    def hops(self) -> dict[str, str]:
+        """The neighbour that leads to each node."""
+        return self.plane.routes.hop
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Nothing: no predicate belongs to an interface."""
+        return {}
+
     @property
     def local(self) -> Local:
         return self.layers.local
@@ -159,6 +174,11 @@ class LayeredRouter:
             case Unsubscribe(id):
                 layers.local.unsubscribe(id)
                 layers.matching.unsubscribe(id, now, out)
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                layers.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                layers.local.unadvertise(id)
             case Leave():
                 self.plane.leave(now, out)
                 layers.matching.leave()

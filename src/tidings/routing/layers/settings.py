@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
+import msgspec
 from msgspec import Meta, Struct
 
 from tidings.routing.layers.placement import Placement, Regions, regions_for
 from tidings.routing.layers.rendezvous import MOST_PLACES, Rendezvous, rendezvous_of
 
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
+
 
 _function = lru_cache(256)(rendezvous_of)
 
@@ -47,3 +49,12 @@ class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.division == "width" and self.regions:
             regions = self.regions
         return Placement.of(application, members, Regions(regions, self.hops), self.division)
+
+
+def pair(matching: str, delivery: str) -> type[Layering]:
+    """The settings of applications with these two layers."""
+    fields = [("matching", str, matching), ("delivery", str, delivery)]
+    made: Any = msgspec.defstruct(
+        f"{matching}_{delivery}", fields, bases=(Layering,), frozen=True, kw_only=True
+    )
+    return cast(type[Layering], made)

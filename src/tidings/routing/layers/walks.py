@@ -32,9 +32,10 @@ class Choice(NamedTuple):
 class Walking:
     """A walk that has yet to be answered."""
 
-    __slots__ = ("at", "choices", "tries", "walk")
+    __slots__ = ("at", "choices", "since", "tries", "walk")
 
-    def __init__(self, walk: Walk, choices: list[Choice], at: int) -> None:
+    def __init__(self, walk: Walk, choices: list[Choice], since: int, at: int) -> None:
+        self.since = since
         self.walk = walk  # from the first stop that has not answered
         self.choices = choices  # as many as the walk has stops
         self.at = at
@@ -49,6 +50,7 @@ class Walks:
         self.timing = timing
         self._walking: dict[tuple[int, int], Walking] = {}  # by number of the event, and part
         self._look_at: int | None = None  # when the first of them may be late
+        self._wait = 2 * timing.retry  # for an answer: twice what the slowest took
 
     def choices(self, epoch: Epoch, keys: Keys) -> list[Choice]:
         """What an event with these keys must visit: no region twice, so no node twice."""
@@ -83,8 +85,8 @@ class Walks:
         """Wait for the answers to a walk."""
         if len(self._walking) >= MOST_WALKS:
             del self._walking[next(iter(self._walking))]
-        at = now + self.timing.retry
-        self._walking[walk.number, part] = Walking(walk, choices, at)
+        at = now + self._wait
+        self._walking[walk.number, part] = Walking(walk, choices, now, at)
         self._look_at = earliest(self._look_at, at)
 
     def walked(self, answer: Walked, now: int) -> None:
@@ -94,6 +96,8 @@ class Walks:
             return
         if answer.left >= len(walking.walk.stops):
             return
+        took = 2 * (now - walking.since)
+        self._wait = min(max(took, self._wait, self.timing.retry), 4 * self.timing.retry)
         if not answer.left:
             del self._walking[answer.number, answer.part]
             return
@@ -101,7 +105,8 @@ class Walks:
             walking.walk, stops=walking.walk.stops[-answer.left :], found=answer.found
         )
         walking.choices = walking.choices[-answer.left :]
-        walking.at = now + self.timing.retry
+        walking.since = now
+        walking.at = now + self._wait
         walking.tries = 1
 
     def late(self, now: int) -> list[tuple[Walk, bool]]:
@@ -124,7 +129,7 @@ class Walks:
                 walk = msgspec.structs.replace(walk, stops=(stop, *walk.stops[1:]))
                 walking.tries += 1
             walking.walk = walk
-            walking.at = now + self.timing.retry
+            walking.at = now + self._wait
             if not walk.stops:
                 del self._walking[name]
             found.append((walk, given_up))

@@ -16,7 +16,7 @@ something else asks to hear everything again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from tidings.matching.contract import Matcher
@@ -40,8 +40,10 @@ from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
     USUAL,
     Action,
+    Advertise,
     Cause,
     Drop,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -50,9 +52,11 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
 )
+from tidings.routing.truth import Situation, wrong_interfaces, wrong_subscriptions
 
 HERE: Final = ""  # stands for the subscribers of this node among the names of neighbours
 
@@ -84,6 +88,9 @@ class SubscriptionRouter:
         self._clock = Steady()
         self._once = Once()
         self._hello_at: int | None = None
+
+    is_switching = False  # an event has one path only, so none overtakes another
+    hops = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
@@ -117,6 +124,11 @@ class SubscriptionRouter:
                 publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, HERE, out)
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                self.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                self.local.unadvertise(id)
             case Leave():
                 self._hello_at = None
             case _:
@@ -134,6 +146,15 @@ class SubscriptionRouter:
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "wanted": {text: sorted(who) for text, who in sorted(self.wanted.items())},
         }
+
+    def is_settled(self) -> bool:
+        """Always: it tells its neighbours everything at once."""
+        return True
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Nothing: it keeps the interfaces of each predicate, and hellos find what is wrong."""
+        return {}
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
@@ -260,3 +281,32 @@ def _digest_of(texts: list[str]) -> int:
     for text in texts:
         digest ^= digest_of(text)
     return digest
+
+
+def converges_within(timing: Timing, crossing: int) -> int:
+    """How long a network takes to be right after its last change, if no packet gets lost then.
+
+    The silence of a link is noticed at the next hello (`dead`), then both ends hear each other
+    again. What got lost before is noticed at the second hello whose digest differs, asked for, and
+    told; then it crosses the network.
+    """
+    noticed = timing.dead + 3 * timing.hello
+    repaired = 3 * timing.hello + 3 * crossing
+    return noticed + repaired + crossing
+
+
+def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
+    """Where nodes disagree with the truth: links that are up, and what is wanted behind each."""
+    for name, links in situation.truth.costs.items():
+        up = sorted(nodes[name].neighbours.up())
+        if up != sorted(links):
+            yield f"{name} hears {up}, not {sorted(links)}"
+            return
+
+    def sends(name: str, interface: str, event: dict[str, Any]) -> bool:
+        wanted = nodes[name].wanted.items()
+        return any(interface in who and wants(readable(text), event) for text, who in wanted)
+
+    yield from wrong_interfaces(situation, sends)
+    if situation.exact:
+        yield from wrong_subscriptions(nodes, situation)

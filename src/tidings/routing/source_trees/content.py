@@ -24,8 +24,10 @@ predicate that it matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
@@ -61,9 +63,11 @@ from tidings.routing.protocol import (
     SECOND,
     USUAL,
     Action,
+    Advertise,
     Cause,
     Drop,
     Established,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -72,6 +76,7 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
     earliest,
@@ -97,6 +102,17 @@ def converges_within(timing: Timing, crossing: int) -> int:
     pulled = timing.hold + 2 * crossing
     switched = timing.retry + 3 * crossing
     return noticed + told + pulled + switched
+
+
+class ContentOptions(Struct, frozen=True):
+    """The size of a predicate that a node tells its neighbours, at most; past it, it is coarser."""
+
+    characters: Annotated[int, Meta(ge=8)] = USUAL_BOUNDS.characters
+    constants: Annotated[int, Meta(ge=0)] = USUAL_BOUNDS.constants
+    filters: Annotated[int, Meta(ge=1)] = USUAL_BOUNDS.filters
+
+
+USUAL_OPTIONS: Final = ContentOptions()
 
 
 class Passing:
@@ -180,13 +196,13 @@ class ContentRouter:
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
         board: Board | None = None,
-        bounds: Bounds = USUAL_BOUNDS,
+        options: ContentOptions = USUAL_OPTIONS,
     ) -> None:
         self.node = node
         self.life = life
         self.timing = timing
         self.board = board
-        self.bounds = bounds
+        self.bounds = Bounds(options.characters, options.constants, options.filters)
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.local = Local(node, life, None if board is not None else matcher)
         self.views = Views(self.plane.routes, self.join)
@@ -227,6 +243,11 @@ class ContentRouter:
         """What the nodes behind each interface want, in the newest view."""
         return self.views.newest.table
 
+    @property
+    def hops(self) -> Mapping[str, str]:
+        """The neighbour that leads to each node that it knows of."""
+        return self.plane.routes.hop
+
     # The contract
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
@@ -256,6 +277,11 @@ class ContentRouter:
                 self._subscribe(id, predicate, now, out)
             case Unsubscribe(id):
                 self._unsubscribe(id)
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                self.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                self.local.unadvertise(id)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = self._switch_at = self._switch_by = None
