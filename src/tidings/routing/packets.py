@@ -160,9 +160,8 @@ class Unanswered(Struct, frozen=True, gc=False, array_like=True, tag=17):
 # Two layers (L1, L2). `Put` and `Kept` carry subscriptions to the nodes that hold them, `Report`
 # says by which epoch a node has placed its own and publishes, `Walk` and `Walked` lead an event
 # past the nodes that match it, `Consignment` and `Spread` take it to subscribers. Where an
-# application seals what it carries, texts and events are bytes that only those with the key read.
+# application seals what it carries, `Put` and `Walk` travel as `Sealed`, and payloads are bytes.
 
-Text = str | bytes  # of a predicate; bytes where it is sealed
 Payload = Publication | bytes  # an event; bytes where it is sealed
 Slot = tuple[str, int, int, int]  # of a stored subscription: its id, X, home and key
 Stop = tuple[str, tuple[tuple[int, int], ...]]  # a node to visit; the homes and keys to ask there
@@ -195,7 +194,7 @@ class Put(Struct, frozen=True, gc=False, array_like=True, tag=42):
     life: int
     number: int
     anew: bool  # whether the receiver forgets all that it held for the owner
-    added: tuple[tuple[Slot, Text], ...]
+    added: tuple[tuple[Slot, str], ...]  # with their predicates
     removed: tuple[Slot, ...]
     digest: int  # of all that the receiver then holds for the owner
 
@@ -232,8 +231,8 @@ class Walk(Struct, frozen=True, gc=False, array_like=True, tag=45):
     part: int  # of the walks of one event, where it takes several
     regions: int  # X
     stops: tuple[Stop, ...]  # those that are left, the receiver's first
-    content: Payload  # for who matches
-    payload: bytes  # for subscribers; empty if it is the content
+    publication: Publication
+    payload: bytes  # for subscribers, where it is sealed; else empty
     found: tuple[str, ...]  # nodes that want it, where they are gathered
 
 
@@ -248,7 +247,14 @@ class Walked(Struct, frozen=True, gc=False, array_like=True, tag=46):
     found: tuple[str, ...]  # nodes that want it so far, where they are gathered
 
 
-LayerPacket = Consignment | Put | Kept | Report | Walk | Walked
+class Sealed(Struct, frozen=True, gc=False, array_like=True, tag=48):
+    """A `Put` or a `Walk` that only nodes of the matching layer can read."""
+
+    application: str
+    box: bytes
+
+
+LayerPacket = Consignment | Put | Kept | Report | Walk | Walked | Sealed
 
 
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
@@ -300,7 +306,7 @@ BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Listed: lambda packet: publication_of(packet.inner),
     Consignment: lambda packet: _unsealed(packet.payload),
     Spread: lambda packet: _unsealed(packet.payload),
-    Walk: lambda packet: _unsealed(packet.content),
+    Walk: lambda packet: packet.publication,
 }
 
 

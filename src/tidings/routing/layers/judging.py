@@ -49,7 +49,8 @@ def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[st
         return
     unsettled = [name for name in truth.running if not nodes[name].is_settled()]
     if unsettled:
-        yield f"{unsettled[0]} is not settled"
+        waits_for = nodes[unsettled[0]].layers.matching.waits_for() or "routes"
+        yield f"{unsettled[0]} is not settled: it waits for {waits_for}"
         return
     for name in truth.running:
         lives = {other: nodes[other].plane.life for other in truth.reaches(name)}
@@ -74,8 +75,7 @@ def wrong_placements(
         if name in members:
             expected.setdefault(owner, {})[slot] = text
     for owner in sorted(expected.keys() | matching.store.holdings.keys()):
-        stored = matching.store.entries(owner)
-        found: Any = {slot: matching.seal.open_text(text) for slot, text in stored.items()}
+        found = matching.store.entries(owner)
         wanted = expected.get(owner, {})
         missing = sorted(wanted.items() - found.items())
         surplus = sorted(found.items() - wanted.items())

@@ -24,6 +24,7 @@ from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.placing import Placing
 from tidings.routing.layers.rendezvous import Keys, keys_of, placed, wide
+from tidings.routing.layers.sealing import Open, Seal
 from tidings.routing.layers.settings import Layering
 from tidings.routing.layers.store import Store
 from tidings.routing.layers.walks import Choice, Walks
@@ -33,8 +34,8 @@ from tidings.routing.packets import (
     Publication,
     Put,
     Report,
+    Sealed,
     Slot,
-    Text,
     Walk,
     Walked,
 )
@@ -72,7 +73,7 @@ class Matching:
         lists: Lists,
         matcher: Callable[[], Matcher],
         hand: Hand,
-        seal: Any,
+        seal: Seal | Open,
     ) -> None:
         plane = lists.plane
         self.application = application
@@ -82,20 +83,19 @@ class Matching:
         self.hand = hand
         self.seal = seal
         self.epochs = self.epochs_of(self.node, Epoch.of(application, settings, self._lives()))
-        self.store = Store(matcher, seal.open_text)
+        self.store = Store(matcher)
         self.placing = self.placing_of(application, self.node, self.life, self.timing)
         self.walks = self.walks_of(self.node, self.timing)
         self.subscriptions: dict[str, str] = {}
-        self._slots: dict[str, dict[tuple[str, Slot], Text]] = {}  # of each, in all epochs kept
-        self._something: Text | None = None  # sealed, where a node only says that it wants any
+        self._slots: dict[str, dict[tuple[str, Slot], str]] = {}  # of each, in all epochs kept
         self._established: dict[str, None] = {}
         self._unestablished: dict[str, None] = {}
-        self._owing: dict[str, dict[Slot, Text]] = {}  # what the newest epoch lacks, by node
+        self._owing: dict[str, dict[Slot, str]] = {}  # what the newest epoch lacks, by node
         self._reported = 0
         self._report_at: int | None = None
         self._compare_at: int | None = None
         self._prune_at: int | None = None
-        self.counts = {"visits": 0, "matched": 0, "misplaced": 0, "given up": 0}
+        self.counts = {"visits": 0, "matched": 0, "misplaced": 0, "given up": 0, "unreadable": 0}
 
     epochs_of: type[Epochs] = Epochs
     placing_of: type[Placing] = Placing
@@ -111,8 +111,8 @@ class Matching:
         self.subscriptions[id] = text
         self._unestablished[id] = None
         self._slots[id] = self._slots_of(id)
-        for (node, slot), sealed in self._slots[id].items():
-            self.placing.set(node, slot, sealed)
+        for (node, slot), written in self._slots[id].items():
+            self.placing.set(node, slot, written)
         self._tell_all({node for node, _ in self._slots[id]}, now, out)
         self._look(now, out)
 
@@ -128,7 +128,7 @@ class Matching:
             self._tell_all({node}, now, out)
         self._look(now, out)
 
-    def _unshared(self, slots: dict[tuple[str, Slot], Text]) -> list[tuple[str, Slot]]:
+    def _unshared(self, slots: dict[tuple[str, Slot], str]) -> list[tuple[str, Slot]]:
         """The slots that no other subscription needs: `nowhere` has one for all."""
         if any(slot[0] == SOMETHING for _, slot in slots):
             return [at for at in slots if not any(at in other for other in self._slots.values())]
@@ -146,29 +146,26 @@ class Matching:
                 f"{self.settings.rendezvous}, found {count} of {regions + 1}"
             )
 
-    def _slots_of(self, id: str) -> dict[tuple[str, Slot], Text]:
+    def _slots_of(self, id: str) -> dict[tuple[str, Slot], str]:
         """Where a subscription must lie for the epochs that are kept: nodes, slots and texts."""
-        sealed = self.seal.seal_text(self.subscriptions[id])
-        found: dict[tuple[str, Slot], Text] = {}
+        found: dict[tuple[str, Slot], str] = {}
         for epoch in self.epochs.kept:
-            found.update(self._slots_in(epoch, id, sealed))
+            found.update(self._slots_in(epoch, id))
         return found
 
-    def _slots_in(self, epoch: Epoch, id: str, sealed: Text) -> dict[tuple[str, Slot], Text]:
+    def _slots_in(self, epoch: Epoch, id: str) -> dict[tuple[str, Slot], str]:
         if epoch.placement is None:
             return {}
         shape = epoch.placement.shape
         text = self.subscriptions[id]
         if epoch.settings.matching == "nowhere":
-            if self._something is None:
-                self._something = self.seal.seal_text(EVERYTHING)
-            id, text, sealed = SOMETHING, EVERYTHING, self._something
-        found: dict[tuple[str, Slot], Text] = {}
+            id, text = SOMETHING, EVERYTHING
+        found: dict[tuple[str, Slot], str] = {}
         for key in self.places(epoch, text):
             home = shape.home(key, digest_of(f"{self.node} {id} {key}"))
             for member in epoch.placement.members(home):
                 if member in self.epochs.newest.lives:
-                    found[member, (id, shape.regions, home, key)] = sealed
+                    found[member, (id, shape.regions, home, key)] = text
         return found
 
     def places(self, epoch: Epoch, text: str) -> Keys:
@@ -179,7 +176,7 @@ class Matching:
         """Put all subscriptions where some epoch that is kept wants them, and nowhere else."""
         before = {at for slots in self._slots.values() for at in slots}
         self._slots = {id: self._slots_of(id) for id in self.subscriptions}
-        wanted: dict[tuple[str, Slot], Text] = {}
+        wanted: dict[tuple[str, Slot], str] = {}
         for slots in self._slots.values():
             wanted.update(slots)
         for node in list(self.placing.channels):
@@ -199,7 +196,7 @@ class Matching:
     def _tell(self, node: str, put: Put | None, now: int, out: list[Action]) -> None:
         while put is not None:
             if node != self.node:
-                self.lists.send((node,), put, now, out)
+                self.lists.send((node,), self.seal.wrap(put), now, out)
                 return
             agrees = bool(self.store.put(put))
             kept = Kept(self.application, node, self.life, put.number, agrees)
@@ -251,13 +248,10 @@ class Matching:
         self._place_all(now, out)
         self._owing = {}
         for id in self.subscriptions:
-            for (node, slot), text in self._slots_in(epoch, id, self._text_in_slot(id)).items():
+            for (node, slot), text in self._slots_in(epoch, id).items():
                 self._owing.setdefault(node, {})[slot] = text
         self._report(epoch.lives, now, out)
         self._look(now, out)
-
-    def _text_in_slot(self, id: str) -> Text:
-        return next(iter(self._slots[id].values()), "")
 
     def received_report(self, report: Report, now: int, out: list[Action]) -> None:
         """Another node says how far it is."""
@@ -340,10 +334,10 @@ class Matching:
         audit = self.settings.audit
         if audit and digest_of(f"audit {publication.life} {publication.number}") % audit == 0:
             choices = self.walks.all_choices(epoch)
-        content, payload = self.seal.seal_event(publication)
+        payload = self.seal.seal_event(publication)
         parts = [[choice] for choice in choices] if epoch.settings.scatter else [choices]
         for part, chosen in enumerate(parts):
-            self._walk(publication, epoch, part, chosen, content, payload, now, out)
+            self._walk(publication, epoch, part, chosen, payload, now, out)
 
     def keys(self, epoch: Epoch, event: dict[str, Any]) -> Keys:
         """The keys that an event is asked about under."""
@@ -362,7 +356,6 @@ class Matching:
         epoch: Epoch,
         part: int,
         choices: list[Choice],
-        content: Payload,
         payload: bytes,
         now: int,
         out: list[Action],
@@ -380,27 +373,34 @@ class Matching:
             part,
             self._regions(epoch),
             stops,
-            content,
+            publication,
             payload,
             (),
         )
         if any(node != self.node for node, _ in stops):
             self.walks.begin(walk, choices, now, part)
-        self._step(walk, publication.event, now, out)
+        self._step(walk, now, out)
 
     def received_walk(self, walk: Walk, now: int, out: list[Action]) -> None:
         """An event comes past on its walk."""
-        publication = self.seal.open_event(walk.content)
-        if publication is None:
-            out.append(Drop("sealed with another key", walk))
-            return
-        self._step(walk, publication.event, now, out)
+        self._step(walk, now, out)
 
-    def _step(self, walk: Walk, event: dict[str, Any], now: int, out: list[Action]) -> None:
+    def received_box(self, sealed: Sealed, now: int, out: list[Action]) -> None:
+        """A packet comes that only nodes of the matching layer can read."""
+        match self.seal.unwrap(sealed):
+            case Put() as put:
+                self.received_put(put, now, out)
+            case Walk() as walk:
+                self.received_walk(walk, now, out)
+            case _:
+                self.counts["unreadable"] += 1
+                out.append(Drop("sealed with another key", sealed))
+
+    def _step(self, walk: Walk, now: int, out: list[Action]) -> None:
         """Match an event here if this is its next stop, and send it on to the one after."""
         stops, found = walk.stops, walk.found
         while stops and stops[0][0] == self.node:
-            found = self._ask(walk, stops[0][1], found, event, now, out)
+            found = self._ask(walk, stops[0][1], found, now, out)
             stops = stops[1:]
             if walk.source == self.node:
                 self.walks.walked(self._answer(walk, len(stops), found), now)
@@ -416,13 +416,13 @@ class Matching:
                 walk.part,
                 walk.regions,
                 stops,
-                walk.content,
+                walk.publication,
                 walk.payload,
                 found,
             )
-            self.lists.send((stops[0][0],), onward, now, out)
+            self.lists.send((stops[0][0],), self.seal.wrap(onward), now, out)
         elif found:
-            self.hand(walk.payload or walk.content, found, now, out)
+            self.hand(walk.payload or walk.publication, found, now, out)
 
     def _answer(self, walk: Walk, left: int, found: tuple[str, ...]) -> Walked:
         return Walked(self.application, walk.life, walk.number, walk.part, left, found)
@@ -432,27 +432,25 @@ class Matching:
         walk: Walk,
         asked: tuple[tuple[int, int], ...],
         found: tuple[str, ...],
-        event: dict[str, Any],
         now: int,
         out: list[Action],
     ) -> tuple[str, ...]:
         """Who wants it, of those whose subscriptions lie here; returns the nodes still to hand."""
-        matched = self.store.match(walk.regions, asked, event)
+        matched = self.store.match(walk.regions, asked, walk.publication.event)
         self.counts["visits"] += 1
         self.counts["matched"] += len(matched)
         if self.settings.audit and self.settings.by_key:
-            self._audit(walk, matched, event, out)
+            self._audit(walk, matched, out)
         owners = tuple(sorted({owner for owner, _ in matched}))
         if self.settings.gather:
             return tuple(dict.fromkeys((*found, *owners)))
         if owners:
-            self.hand(walk.payload or walk.content, owners, now, out)
+            self.hand(walk.payload or walk.publication, owners, now, out)
         return found
 
-    def _audit(
-        self, walk: Walk, matched: set[tuple[str, int]], event: dict[str, Any], out: list[Action]
-    ) -> None:
+    def _audit(self, walk: Walk, matched: set[tuple[str, int]], out: list[Action]) -> None:
         """Count what matches and lies where the event would not have come without an audit."""
+        event = walk.publication.event
         keys = keys_of(self.settings.function(), event, walk.regions) | {wide(walk.regions)}
         outside = {key for _, key in matched} - keys
         if outside:
@@ -487,7 +485,7 @@ class Matching:
             if walk.stops:
                 self._resume(walk, now, out)
             elif walk.found:
-                self.hand(walk.payload or walk.content, walk.found, now, out)
+                self.hand(walk.payload or walk.publication, walk.found, now, out)
         if self._report_at is not None and now >= self._report_at:
             self._report_at = None
             missing = self._missing()
@@ -513,7 +511,7 @@ class Matching:
                 self.store.forget(owner)
 
     def _resume(self, walk: Walk, now: int, out: list[Action]) -> None:
-        self.lists.send((walk.stops[0][0],), walk, now, out)
+        self.lists.send((walk.stops[0][0],), self.seal.wrap(walk), now, out)
 
     def waits_for(self) -> str:
         """What it takes until this node is at rest; nothing if it is."""
@@ -526,19 +524,16 @@ class Matching:
 
     def is_settled(self) -> bool:
         """Whether all nodes use the newest epoch, and all that this one wants lies in place."""
-        return not self._missing() and not self._unestablished and self.placing.is_settled()
+        return not self.waits_for()
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain values; what is sealed stays so."""
+        """The state as plain values."""
         return {
             **self.epochs.snapshot(),
             **self.walks.snapshot(),
             **self.counts,
             "held": {
-                owner: sorted(
-                    [*slot, text.hex() if isinstance(text, bytes) else text]
-                    for slot, text in self.store.entries(owner).items()
-                )
+                owner: sorted([*slot, text] for slot, text in self.store.entries(owner).items())
                 for owner in sorted(self.store.holdings)
             },
             "established": sorted(self._established),

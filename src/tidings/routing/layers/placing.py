@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidings.routing.layers.store import digest_of_entry
-from tidings.routing.packets import Kept, Put, Slot, Text
+from tidings.routing.packets import Kept, Put, Slot
 from tidings.routing.protocol import Timing, earliest
 
 
@@ -20,7 +20,7 @@ class Channel:
     __slots__ = ("at", "changed", "digest", "known", "put", "sent", "wanted")
 
     def __init__(self) -> None:
-        self.wanted: dict[Slot, Text] = {}
+        self.wanted: dict[Slot, str] = {}
         self.digest = 0  # of that
         self.known = False  # whether it holds what it was told, or perhaps anything
         self.changed: dict[Slot, None] = {}  # what it has not been told
@@ -28,7 +28,7 @@ class Channel:
         self.put: Put | None = None  # what it has yet to answer
         self.at = 0  # when to repeat that
 
-    def set(self, slot: Slot, text: Text | None) -> None:
+    def set(self, slot: Slot, text: str | None) -> None:
         """It must hold another text in a slot, or none."""
         before = self.wanted.pop(slot, None)
         if before is not None:
@@ -53,7 +53,7 @@ class Placing:
         self._number = 0
         self._look_at: int | None = None  # when the first answer may be late
 
-    def set(self, node: str, slot: Slot, text: Text | None) -> None:
+    def set(self, node: str, slot: Slot, text: str | None) -> None:
         """From now on a node must hold this text in a slot, or none."""
         channel = self.channels.get(node)
         if channel is None:
@@ -72,7 +72,7 @@ class Placing:
         """A node is gone."""
         self.channels.pop(node, None)
 
-    def lies(self, node: str, slot: Slot, text: Text) -> bool:
+    def lies(self, node: str, slot: Slot, text: str) -> bool:
         """Whether a node has confirmed that it holds a subscription."""
         channel = self.channels.get(node)
         if channel is None or not channel.known or channel.wanted.get(slot) != text:
@@ -137,8 +137,10 @@ class Placing:
         return self._look_at
 
     def is_settled(self) -> bool:
-        """Whether all that must lie somewhere lies there, and nothing else."""
+        """Whether all that must lie somewhere lies there; something else may lie there, too."""
         return all(
-            channel.known and not channel.sent and not channel.changed
+            channel.known
+            and channel.wanted.keys().isdisjoint(channel.sent)
+            and channel.wanted.keys().isdisjoint(channel.changed)
             for channel in self.channels.values()
         )

@@ -15,7 +15,7 @@ from tidings.matching.scan import Scan
 from tidings.routing.layers.delivery import DELIVERY, Spreading
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.matching import Matching
-from tidings.routing.layers.sealing import Open
+from tidings.routing.layers.sealing import Keyring, Open, Seal, SealError
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
     Consignment,
@@ -26,6 +26,7 @@ from tidings.routing.packets import (
     Put,
     Records,
     Report,
+    Sealed,
     Spread,
     Summary,
     Walk,
@@ -74,9 +75,12 @@ class Layers:
         spreading: Spreading,
         matcher: Callable[[], Matcher],
         board: Board | None,
+        keys: Keyring | None,
     ) -> None:
         self.application = application
-        self.seal = Open()
+        self.seal: Seal | Open = Open()
+        if settings.seal != "none":
+            self.seal = Seal(application, keys or Keyring())
         plane = lists.plane
         self.node = plane.node
         self.local = Local(plane.node, plane.life, None if board is not None else matcher)
@@ -97,7 +101,7 @@ class Layers:
 
     def arrived(self, payload: Payload, out: list[Action]) -> None:
         """From the delivery layer to the subscriptions here."""
-        publication = self.seal.open_payload(payload)
+        publication = self.seal.open_event(payload)
         if publication is not None and self._once.first(publication):
             self.local.deliver(publication, out)
 
@@ -124,13 +128,14 @@ class LayeredRouter:
         matcher: Callable[[], Matcher] = Scan,
         board: Board | None = None,
         options: Layering | None = None,
+        keys: Keyring | None = None,
     ) -> None:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.lists = Lists(self.plane)
         self.spreading = Spreading(self.lists)
         self._clock = Steady()
         self.layers = self.layers_of(
-            ONLY, options or Layering(), self.lists, self.spreading, matcher, board
+            ONLY, options or Layering(), self.lists, self.spreading, matcher, board, keys
         )
 
     is_switching = False
@@ -159,6 +164,11 @@ class LayeredRouter:
         match cause:
             case Received(neighbour, packet):
                 self._received(neighbour, packet, now, out)
+            case Publish() | Subscribe() if not layers.seal.may_use:
+                raise SealError(
+                    f"application {layers.application!r} is sealed: expected its key to publish "
+                    "and subscribe, found none"
+                )
             case Publish(event):
                 layers.matching.publish(layers.local.publish(event), now, out)
             case Woken():
@@ -243,6 +253,8 @@ class LayeredRouter:
                 matching.received_report(packet, now, out)
             case Walk():
                 matching.received_walk(packet, now, out)
+            case Sealed():
+                matching.received_box(packet, now, out)
             case Walked():
                 matching.walks.walked(packet, now)
             case _:

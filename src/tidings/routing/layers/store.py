@@ -11,19 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tidings.matching.contract import EventLike, Matcher
-from tidings.routing.packets import Put, Slot, Text
+from tidings.routing.packets import Put, Slot
 from tidings.routing.planes.interests import predicate_of, readable
 from tidings.routing.planes.topology import digest_of
 
 ANY: int = -1  # in place of a key: ask the subscriptions of every key
 
 
-def digest_of_entry(slot: Slot, text: Text) -> int:
+def digest_of_entry(slot: Slot, text: str) -> int:
     """63 bits that stand for a stored subscription."""
     return digest_of(f"{slot} {text!r}")
 
 
-def digest_of_all(entries: dict[Slot, Text]) -> int:
+def digest_of_all(entries: dict[Slot, str]) -> int:
     """63 bits that stand for all that is held for an owner."""
     found = 0
     for slot, text in entries.items():
@@ -40,16 +40,15 @@ class Holding:
         self.life = life
         self.number = 0  # of the newest change
         self.agrees = True  # whether it left what the owner thinks
-        self.entries: dict[Slot, tuple[Text, int]] = {}  # with the number in its matcher
+        self.entries: dict[Slot, tuple[str, int]] = {}  # with the number in its matcher
         self.digest = 0
 
 
 class Store:
     """The subscriptions that a node holds, its own among them."""
 
-    def __init__(self, matcher: Callable[[], Matcher], read: Callable[[Text], str]) -> None:
+    def __init__(self, matcher: Callable[[], Matcher]) -> None:
         self._matcher = matcher
-        self._read = read  # opens what is sealed
         self.holdings: dict[str, Holding] = {}
         self._indices: dict[tuple[int, int], dict[int, Matcher]] = {}  # by X and home, then by key
         self._counts: Counter[tuple[int, int, int]] = Counter()  # entries, by X, home and key
@@ -94,13 +93,13 @@ class Store:
                     found.update((self._owners[int(n)], one) for n in matcher.match(event))
         return found
 
-    def _add(self, owner: str, holding: Holding, slot: Slot, text: Text) -> None:
+    def _add(self, owner: str, holding: Holding, slot: Slot, text: str) -> None:
         _, regions, home, key = slot
         by_key = self._indices.setdefault((regions, home), {})
         if key not in by_key:
             by_key[key] = self._matcher()
         self._last += 1
-        by_key[key].add(self._last, predicate_of(readable(self._read(text))))
+        by_key[key].add(self._last, predicate_of(readable(text)))
         self._owners[self._last] = owner
         self._counts[regions, home, key] += 1
         holding.entries[slot] = (text, self._last)
@@ -122,7 +121,7 @@ class Store:
             if not by_key:
                 del self._indices[regions, home]
 
-    def entries(self, owner: str) -> dict[Slot, Text]:
+    def entries(self, owner: str) -> dict[Slot, str]:
         """What is held for an owner."""
         holding = self.holdings.get(owner)
         return (
