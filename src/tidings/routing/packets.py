@@ -148,7 +148,7 @@ class Answer(Struct, frozen=True, gc=False, array_like=True, tag=16):
     hops: int = 0  # that it has made
 
 
-class Unanswered(Struct, frozen=True, gc=False, array_like=True, tag=17):
+class Returned(Struct, frozen=True, gc=False, array_like=True, tag=17):
     """Feedback could not be handed over: told to the node that sent it, on the same path."""
 
     replier: str
@@ -157,7 +157,38 @@ class Unanswered(Struct, frozen=True, gc=False, array_like=True, tag=17):
     reason: str
 
 
-# Two layers (L1, L2). `Put` and `Kept` carry subscriptions to the nodes that hold them, `Report`
+class Entries(Struct, frozen=True, gc=False, array_like=True, tag=140):
+    """What the users of a node want or advertise, or how it has changed; held by other nodes."""
+
+    kind: int  # 0: interests, 1: advertisements
+    origin: str
+    life: int
+    number: int
+    turn: int  # how often the origin has told this number again
+    before: int  # the number that the change is from; 0: `added` is all there is
+    added: tuple[tuple[str, str], ...]  # id and predicate
+    removed: tuple[str, ...]  # ids
+
+
+class Kept(Struct, frozen=True, gc=False, array_like=True, tag=141):
+    """I hold the entries of this number, and so do all below me in the origin's tree."""
+
+    kind: int
+    origin: str
+    life: int
+    number: int
+    turn: int
+    topology: int  # the links by which I know who is below me, as a digest
+
+
+class Holdings(Struct, frozen=True, gc=False, array_like=True, tag=142):
+    """Whose entries I hold, up to which number: send me what you have newer."""
+
+    kind: int
+    known: tuple[tuple[str, int, int], ...]  # origin, life, number
+
+
+# Two layers (L1, L2). `Put` and `Stored` carry subscriptions to the nodes that hold them, `Report`
 # says by which epoch a node has placed its own and publishes, `Walk` and `Walked` lead an event
 # past the nodes that match it, `Consignment` and `Spread` take it to subscribers. Where an
 # application seals what it carries, `Put` and `Walk` travel as `Sealed`, and payloads are bytes.
@@ -199,7 +230,7 @@ class Put(Struct, frozen=True, gc=False, array_like=True, tag=42):
     digest: int  # of all that the receiver then holds for the owner
 
 
-class Kept(Struct, frozen=True, gc=False, array_like=True, tag=43):
+class Stored(Struct, frozen=True, gc=False, array_like=True, tag=43):
     """I have done as the `Put` of this number says."""
 
     application: str
@@ -254,7 +285,7 @@ class Sealed(Struct, frozen=True, gc=False, array_like=True, tag=48):
     box: bytes
 
 
-LayerPacket = Consignment | Put | Kept | Report | Walk | Walked | Sealed
+LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed
 
 
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
@@ -282,7 +313,10 @@ Contents = (
     | Switch
     | Switched
     | Answer
-    | Unanswered
+    | Returned
+    | Entries
+    | Kept
+    | Holdings
     | LayerPacket
     | Listed
     | Spread
@@ -290,9 +324,11 @@ Contents = (
 
 
 class Parcel(Struct, frozen=True, gc=False, array_like=True, tag=15):
-    """The envelope of the carrier: a packet from any node to any other, or to several hops on."""
+    """The envelope of the carrier: a packet from any node to any other."""
 
     source: str
+    life: int
+    number: int  # by which copies are known
     target: str
     hops: int  # that it has made
     packet: Contents  # a parcel holds no parcel

@@ -56,11 +56,14 @@ class Row(NamedTuple):
     any_graph: bool = False  # or only networks without cycles
     confirms: bool = False  # whether it says when a subscription is established
     advertises: bool = False  # whether advertisements decide anything; else they are in force
+    copies: bool = False  # whether an event may come by several links, all but one in vain
     ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
     lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
     boards: bool = False  # whether it finds links by a board
     narrow: Struct | None = None  # options with which nodes soon have to say something coarser
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
+    foretells: bool = True  # whether a node knows before which links an event takes from it
+    effort: int = 1  # by how much more a run may send than most, before it counts as endless
     objection: Objection | None = None  # where no scheme from above knows enough to be the twin
 
     def configured(self, options: Struct | None, make: Make | None = None) -> Make:
@@ -81,6 +84,8 @@ def _layered(who: str, how: str) -> Row:
         disagreements=judging.disagreements,
         converges_within=judging.converges_within,
         objection=judging.objection,
+        foretells=who != "regions",
+        effort=4,
         options=options,
         any_graph=True,
         confirms=True,
@@ -118,6 +123,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         disagreements=flooding.disagreements,
         converges_within=flooding.converges_within,
         any_graph=True,
+        copies=True,
         ordered=UNCHANGED,
         confirms=True,
     ),

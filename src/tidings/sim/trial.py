@@ -198,7 +198,8 @@ class Trial:
             self._add_node(name)
         for one, other, weight in graph.links:
             self._add_link(graph.names[one], graph.names[other], weight)
-        network.most_packets = ENOUGH_PACKETS * (graph.nodes**2 + len(graph.links))
+        pairs = graph.nodes**2 + len(graph.links)
+        network.most_packets = ENOUGH_PACKETS * self.row.effort * pairs
         for name in graph.names:
             network.start(name)
             for _ in range(chance.randint(0, 3)):

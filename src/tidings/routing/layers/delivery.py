@@ -24,7 +24,7 @@ from tidings.routing.planes.once import Once
 from tidings.routing.protocol import Action, Drop, Send
 
 
-class Delivery(Protocol):
+class DeliveryLayer(Protocol):
     """One node's part in the delivery layer of an application."""
 
     def send(
@@ -121,7 +121,7 @@ class Spreading:
 class Carriage(NamedTuple):
     """A row of `DELIVERY`."""
 
-    make: Callable[[str, Lists, Spreading], Delivery]
+    make: Callable[[str, Lists, Spreading], DeliveryLayer]
     idea: str
 
 

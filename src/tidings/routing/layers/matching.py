@@ -26,16 +26,16 @@ from tidings.routing.layers.placing import Placing
 from tidings.routing.layers.rendezvous import Keys, keys_of, placed, wide
 from tidings.routing.layers.sealing import Open, Seal
 from tidings.routing.layers.settings import Layering
-from tidings.routing.layers.store import Store
+from tidings.routing.layers.store import ANY, Store
 from tidings.routing.layers.walks import Choice, Walks
 from tidings.routing.packets import (
-    Kept,
     Payload,
     Publication,
     Put,
     Report,
     Sealed,
     Slot,
+    Stored,
     Walk,
     Walked,
 )
@@ -199,7 +199,7 @@ class Matching:
                 self.lists.send((node,), self.seal.wrap(put), now, out)
                 return
             agrees = bool(self.store.put(put))
-            kept = Kept(self.application, node, self.life, put.number, agrees)
+            kept = Stored(self.application, node, self.life, put.number, agrees)
             put = self.placing.kept(kept, now)
 
     def received_put(self, put: Put, now: int, out: list[Action]) -> None:
@@ -210,10 +210,10 @@ class Matching:
             return
         agrees = self.store.put(put)
         if agrees is not None:
-            answer = Kept(self.application, self.node, put.life, put.number, agrees)
+            answer = Stored(self.application, self.node, put.life, put.number, agrees)
             self.lists.send((put.owner,), answer, now, out)
 
-    def received_kept(self, kept: Kept, now: int, out: list[Action]) -> None:
+    def received_kept(self, kept: Stored, now: int, out: list[Action]) -> None:
         """A node says that it holds what it was told to."""
         self._tell(kept.keeper, self.placing.kept(kept, now), now, out)
         self._look(now, out)
@@ -338,6 +338,14 @@ class Matching:
         parts = [[choice] for choice in choices] if epoch.settings.scatter else [choices]
         for part, chosen in enumerate(parts):
             self._walk(publication, epoch, part, chosen, payload, now, out)
+
+    def wanting(self, event: dict[str, Any]) -> set[str]:
+        """The nodes that want an event, as far as this node can tell by itself."""
+        placement = self.epochs.used.placement
+        if placement is None:
+            return set()
+        asked = [(home, ANY) for home in range(placement.shape.regions)]
+        return {owner for owner, _ in self.store.match(placement.shape.regions, asked, event)}
 
     def keys(self, epoch: Epoch, event: dict[str, Any]) -> Keys:
         """The keys that an event is asked about under."""
@@ -467,7 +475,10 @@ class Matching:
     def start(self, now: int) -> None:
         """There is a link: from now on, compare what others hold with what they should."""
         if self._compare_at is None:
-            self._compare_at = now + digest_of(f"{self.node} compares") % self.timing.pull
+            self._compare_at = now + digest_of(f"{self.node} compares") % self._compare_every()
+
+    def _compare_every(self) -> int:
+        return max(self.timing.pull, self.timing.refresh)
 
     def leave(self) -> None:
         """Nothing more is to be done."""
@@ -498,7 +509,7 @@ class Matching:
                 self._place_all(now, out)
                 self._look(now, out)
         if self._compare_at is not None and now >= self._compare_at:
-            self._compare_at = now + self.timing.pull
+            self._compare_at = now + self._compare_every()
             for node in list(self.placing.channels):
                 self._tell(node, self.placing.due(node, now, compare=True), now, out)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidings.routing.layers.store import digest_of_entry
-from tidings.routing.packets import Kept, Put, Slot
+from tidings.routing.packets import Put, Slot, Stored
 from tidings.routing.protocol import Timing, earliest
 
 
@@ -112,7 +112,7 @@ class Placing:
         channel.changed = {}
         return channel.put
 
-    def kept(self, kept: Kept, now: int) -> Put | None:
+    def kept(self, kept: Stored, now: int) -> Put | None:
         """A node answers; returns what it must be told next."""
         channel = self.channels.get(kept.keeper)
         if channel is None or channel.put is None or kept.life != self.life:

@@ -20,7 +20,6 @@ from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
     Consignment,
     Hello,
-    Kept,
     Listed,
     Payload,
     Put,
@@ -28,6 +27,7 @@ from tidings.routing.packets import (
     Report,
     Sealed,
     Spread,
+    Stored,
     Summary,
     Walk,
     Walked,
@@ -216,7 +216,39 @@ class LayeredRouter:
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
-        return dict.fromkeys(self.plane.neighbours.known, (False, "not known"))
+        found: dict[str, tuple[bool, str]] = {}
+        settings = self.layers.matching.settings
+        known = self.plane.neighbours.known
+        if settings.matching == "regions":
+            return dict.fromkeys(known, (True, "perhaps: that depends on the walk it takes"))
+        behind = self._behind(source, self.layers.matching.wanting(event))
+        children = self.plane.routes.children(source)
+        for name in known:
+            wanting = behind.get(name, ())
+            if settings.delivery == "tree" and name in children and behind:
+                found[name] = (True, f"it goes to all nodes, on the tree of {source}")
+            elif wanting:
+                found[name] = (True, f"on the path to {', '.join(wanting)}")
+            else:
+                found[name] = (False, "no node that wants it is on a path by this link")
+        return found
+
+    def _behind(self, source: str, owners: set[str]) -> dict[str, list[str]]:
+        """Of the nodes that want an event, those that it reaches by each link from here.
+
+        With the delivery layer `tree` they matter wherever they are: if there is any.
+        """
+        routes = self.plane.routes
+        distances = routes.topology.distances(source)
+        mine = routes.topology.distances(routes.node)
+        found: dict[str, list[str]] = {}
+        for owner in sorted(owners - {source}):
+            hop = routes.hop.get(owner, "")
+            if self.layers.matching.settings.delivery == "tree" or (
+                hop and distances[owner] == distances[routes.node] + mine[owner]
+            ):
+                found.setdefault(hop, []).append(owner)
+        return found
 
     # Packets
 
@@ -247,7 +279,7 @@ class LayeredRouter:
                 self.layers.arrived(packet.payload, out)
             case Put():
                 matching.received_put(packet, now, out)
-            case Kept():
+            case Stored():
                 matching.received_kept(packet, now, out)
             case Report():
                 matching.received_report(packet, now, out)

@@ -31,7 +31,7 @@ def digest_of_all(entries: dict[Slot, str]) -> int:
     return found
 
 
-class Holding:
+class Shelf:
     """What is held for one owner."""
 
     __slots__ = ("agrees", "digest", "entries", "life", "number")
@@ -49,7 +49,7 @@ class Store:
 
     def __init__(self, matcher: Callable[[], Matcher]) -> None:
         self._matcher = matcher
-        self.holdings: dict[str, Holding] = {}
+        self.holdings: dict[str, Shelf] = {}
         self._indices: dict[tuple[int, int], dict[int, Matcher]] = {}  # by X and home, then by key
         self._counts: Counter[tuple[int, int, int]] = Counter()  # entries, by X, home and key
         self._owners: dict[int, str] = {}
@@ -60,7 +60,7 @@ class Store:
         holding = self.holdings.get(put.owner)
         if holding is None or holding.life != put.life:
             self.forget(put.owner)
-            holding = self.holdings[put.owner] = Holding(put.life)
+            holding = self.holdings[put.owner] = Shelf(put.life)
         if put.number < holding.number:
             return None
         if put.number > holding.number:
@@ -93,7 +93,7 @@ class Store:
                     found.update((self._owners[int(n)], one) for n in matcher.match(event))
         return found
 
-    def _add(self, owner: str, holding: Holding, slot: Slot, text: str) -> None:
+    def _add(self, owner: str, holding: Shelf, slot: Slot, text: str) -> None:
         _, regions, home, key = slot
         by_key = self._indices.setdefault((regions, home), {})
         if key not in by_key:
@@ -105,7 +105,7 @@ class Store:
         holding.entries[slot] = (text, self._last)
         holding.digest ^= digest_of_entry(slot, text)
 
-    def _remove(self, holding: Holding, slot: Slot) -> None:
+    def _remove(self, holding: Shelf, slot: Slot) -> None:
         found = holding.entries.pop(slot, None)
         if found is None:
             return

@@ -57,6 +57,7 @@ from tidings.routing.planes.interests import (
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.patience import Patience
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
@@ -83,7 +84,6 @@ from tidings.routing.protocol import (
 )
 from tidings.routing.source_trees.views import View, Views
 
-MOST_PATIENCE: Final = 4  # times the first wait, at most
 LONGEST_SWITCH: Final = 30 * SECOND  # after new routes: then a node publishes by them in any case
 
 
@@ -140,39 +140,6 @@ class Pull:
         # Replies, and advertisements that have come since, by the neighbour that sent them.
         self.found: dict[str, list[str]] = {child: [] for child in children}
         self.switched = True  # whether all that have replied publish by this topology
-
-
-class Patience:
-    """How long to wait for all answers before asking again: twice what it took last time (backoff).
-
-    Otherwise a network with longer paths than expected would never answer in time.
-    """
-
-    __slots__ = ("_first", "_since", "_wait")
-
-    def __init__(self, first: int) -> None:
-        self._first = first
-        self._wait = first
-        self._since: int | None = None
-
-    def ask(self, now: int) -> int:
-        """The node asks; returns when to ask again. To ask again doubles the wait."""
-        if self._since is not None:
-            self._wait = min(2 * self._wait, MOST_PATIENCE * self._first)
-        self._since = now
-        return now + self._wait
-
-    def answered(self, now: int) -> None:
-        """All nodes have answered."""
-        if self._since is not None:
-            took = now - self._since
-            self._wait = min(max(2 * took, self._first), MOST_PATIENCE * self._first)
-        self._since = None
-
-    def begin(self) -> None:
-        """Start again from the first wait: the network may have changed."""
-        self._wait = self._first
-        self._since = None
 
 
 class ContentRouter:
