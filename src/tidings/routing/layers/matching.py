@@ -22,7 +22,7 @@ from typing import Any, Final
 from tidings.matching.contract import Matcher
 from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
-from tidings.routing.layers.placing import Placing
+from tidings.routing.layers.placing import FORGOTTEN, Placing
 from tidings.routing.layers.rendezvous import Keys, keys_of, placed, wide
 from tidings.routing.layers.sealing import Open, Seal
 from tidings.routing.layers.settings import Layering
@@ -91,6 +91,7 @@ class Matching:
         self._established: dict[str, None] = {}
         self._unestablished: dict[str, None] = {}
         self._owing: dict[str, dict[Slot, str]] = {}  # what the newest epoch lacks, by node
+        self._forgotten: dict[str, int] = {}  # owners, and their lives, of what was dropped here
         self._reported = 0
         self._report_at: int | None = None
         self._compare_at: int | None = None
@@ -245,6 +246,10 @@ class Matching:
         for node, life in epoch.lives.items():
             if before.lives.get(node) != life:
                 self.placing.restart(node)  # it may have forgotten what it held
+            if node in self._forgotten and self._forgotten.pop(node) == life:
+                # It may not know that it was out of reach, and what was dropped here.
+                answer = Stored(self.application, self.node, life, FORGOTTEN, False)
+                self.lists.send((node,), answer, now, out)
         self._place_all(now, out)
         self._owing = {}
         for id in self.subscriptions:
@@ -520,6 +525,7 @@ class Matching:
             record = records.get(owner)
             if (record is None or record.life != holding.life) and owner != self.node:
                 self.store.forget(owner)
+                self._forgotten[owner] = holding.life
 
     def _resume(self, walk: Walk, now: int, out: list[Action]) -> None:
         self.lists.send((walk.stops[0][0],), self.seal.wrap(walk), now, out)

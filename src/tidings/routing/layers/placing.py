@@ -8,10 +8,13 @@ something else gets everything anew.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from tidings.routing.layers.store import digest_of_entry
 from tidings.routing.packets import Put, Slot, Stored
 from tidings.routing.protocol import Timing, earliest
+
+FORGOTTEN: Final = 0  # in place of a number: the node has dropped what it held
 
 
 class Channel:
@@ -115,7 +118,12 @@ class Placing:
     def kept(self, kept: Stored, now: int) -> Put | None:
         """A node answers; returns what it must be told next."""
         channel = self.channels.get(kept.keeper)
-        if channel is None or channel.put is None or kept.life != self.life:
+        if channel is None or kept.life != self.life:
+            return None
+        if kept.number == FORGOTTEN:
+            self.restart(kept.keeper)
+            return self.due(kept.keeper, now)
+        if channel.put is None:
             return None
         if kept.number != channel.put.number:
             return None
