@@ -22,6 +22,7 @@ from tidings.routing.protocols import Make
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
+from tidings.sim.layer_plants import LAYER_BUGS
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
@@ -420,6 +421,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
 }
 
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 from tidings.matching.contract import Matcher
 from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
+from tidings.routing.layers.placement import Regions
 from tidings.routing.layers.placing import FORGOTTEN, Placing
 from tidings.routing.layers.rendezvous import Keys, keys_of, placed, wide
 from tidings.routing.layers.sealing import Open, Seal
@@ -163,11 +164,15 @@ class Matching:
             id, text = SOMETHING, EVERYTHING
         found: dict[tuple[str, Slot], str] = {}
         for key in self.places(epoch, text):
-            home = shape.home(key, digest_of(f"{self.node} {id} {key}"))
+            home = self.home(shape, key, digest_of(f"{self.node} {id} {key}"))
             for member in epoch.placement.members(home):
                 if member in self.epochs.newest.lives:
                     found[member, (id, shape.regions, home, key)] = text
         return found
+
+    def home(self, shape: Regions, key: int, draw: int) -> int:
+        """The region of a subscription."""
+        return shape.home(key, draw)
 
     def places(self, epoch: Epoch, text: str) -> Keys:
         """The keys of a subscription in an epoch."""
@@ -246,10 +251,6 @@ class Matching:
         for node, life in epoch.lives.items():
             if before.lives.get(node) != life:
                 self.placing.restart(node)  # it may have forgotten what it held
-            if node in self._forgotten and self._forgotten.pop(node) == life:
-                # It may not know that it was out of reach, and what was dropped here.
-                answer = Stored(self.application, self.node, life, FORGOTTEN, False)
-                self.lists.send((node,), answer, now, out)
         self._place_all(now, out)
         self._owing = {}
         for id in self.subscriptions:
@@ -491,7 +492,7 @@ class Matching:
 
     def wake(self, now: int, out: list[Action]) -> None:
         """Do what is due."""
-        self._forget_the_gone()
+        self._forget_the_gone(now, out)
         for node, put in self.placing.late(now):
             self._tell(node, put, now, out)
         for walk, given_up in self.walks.late(now):
@@ -518,9 +519,19 @@ class Matching:
             for node in list(self.placing.channels):
                 self._tell(node, self.placing.due(node, now, compare=True), now, out)
 
-    def _forget_the_gone(self) -> None:
-        """Drop what owners had placed here who are gone, or have begun a new life."""
+    def _forget_the_gone(self, now: int, out: list[Action]) -> None:
+        """Drop what owners had placed here who are gone, or have begun a new life.
+
+        One that comes back may not know that it was out of reach: it is told.
+        """
         records = self.lists.plane.records
+        for owner, life in list(self._forgotten.items()):
+            record = records.get(owner)
+            if record is not None:
+                del self._forgotten[owner]
+                if record.life == life:
+                    answer = Stored(self.application, self.node, life, FORGOTTEN, False)
+                    self.lists.send((owner,), answer, now, out)
         for owner, holding in list(self.store.holdings.items()):
             record = records.get(owner)
             if (record is None or record.life != holding.life) and owner != self.node:

@@ -118,6 +118,7 @@ class LayeredRouter:
 
     plane_of: type[LinkState] = LinkState
     layers_of: type[Layers] = Layers
+    lists_of: type[Lists] = Lists
 
     def __init__(
         self,
@@ -131,7 +132,7 @@ class LayeredRouter:
         keys: Keyring | None = None,
     ) -> None:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
-        self.lists = Lists(self.plane)
+        self.lists = self.lists_of(self.plane)
         self.spreading = Spreading(self.lists)
         self._clock = Steady()
         self.layers = self.layers_of(
