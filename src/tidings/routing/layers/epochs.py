@@ -65,6 +65,8 @@ class Epochs:
         """Take an epoch as the newest; False if it is the newest already."""
         if epoch.digest == self.newest.digest:
             return False
+        for node in self.newest.lives.keys() - epoch.lives.keys():
+            self.reports.pop(node, None)  # it may come back without its memory
         self.kept = [kept for kept in self.kept if kept.digest != epoch.digest]
         self.kept.append(epoch)
         if len(self.kept) > MOST_EPOCHS:
