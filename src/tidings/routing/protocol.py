@@ -59,9 +59,11 @@ class Subscribe(Struct, frozen=True, gc=False, tag=True):
 
 
 class Unsubscribe(Struct, frozen=True, gc=False, tag=True):
-    """The subscriber gives the subscription up."""
+    """A subscriber gives a subscription up: the one with this id, or without an id the oldest with
+    an equal predicate."""
 
     id: str
+    predicate: str = ""
 
 
 class Publish(Struct, frozen=True, gc=False, tag=True):
@@ -86,11 +88,20 @@ class Unadvertise(Struct, frozen=True, gc=False, tag=True):
 class Feedback(Struct, frozen=True, gc=False, tag=True):
     """A subscriber here replies to the publisher of an event."""
 
-    id: int  # by which it hears if the publisher is gone
+    id: int  # by which it hears if the publisher is gone; another for each reply of this node
     source: str  # node, life and number of the publication
     life: int
     number: int
     message: dict[str, Any]
+
+
+class Decline(Struct, frozen=True, gc=False, tag=True):
+    """Whoever published the event is no longer here: tell the one who replied (`Answered`)."""
+
+    replier: str
+    replier_life: int
+    id: int
+    reason: str
 
 
 class Leave(Struct, frozen=True, gc=False, tag=True):
@@ -108,6 +119,7 @@ Cause = (
     | Advertise
     | Unadvertise
     | Feedback
+    | Decline
     | Leave
 )
 
@@ -161,6 +173,9 @@ class Answered(Struct, frozen=True, gc=False, tag=True):
 
     number: int
     message: dict[str, Any]
+    replier: str  # node, life and id of the reply, to decline it
+    replier_life: int
+    id: int
 
 
 class Unanswered(Struct, frozen=True, gc=False, tag=True):

@@ -12,18 +12,21 @@ from typing import Any
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
-from tidings.routing.packets import Publication
+from tidings.routing.packets import Answer, Packet, Publication, Returned
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.replies import Replies, Trails
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     USUAL,
     Action,
     Advertise,
     Cause,
+    Decline,
     Drop,
     Established,
+    Feedback,
     InForce,
     Leave,
     LinkDown,
@@ -64,7 +67,10 @@ class FloodRouter:
         self.local = Local(node, life, None if board is not None else matcher)
         self._neighbours: dict[str, None] = {}
         self._once = self.once_of()
+        self._trails = Trails()
+        self.replies = self.replies_of(node, life, self._trails.hop)
 
+    replies_of: type[Replies] = Replies
     is_switching = False
     hops = None
 
@@ -73,21 +79,17 @@ class FloodRouter:
         out: list[Action] = []
         match cause:
             case Received(neighbour, packet):
-                if not isinstance(packet, Publication):
-                    out.append(Drop("not of this protocol", packet))
-                elif not self._once.first(packet):
-                    out.append(Drop("a duplicate", packet))
-                else:
-                    self._forward(packet, neighbour, out)
+                self._received(neighbour, packet, out)
             case LinkUp(neighbour, _):
                 self._neighbours[neighbour] = None
             case LinkDown(neighbour):
                 self._neighbours.pop(neighbour, None)
+                self._trails.lose(neighbour)
             case Subscribe(id, predicate):
                 self.local.subscribe(id, predicate)
                 out.append(Established((id,)))
-            case Unsubscribe(id):
-                self.local.unsubscribe(id)
+            case Unsubscribe():
+                self.local.unsubscribe(self.local.meant(cause))
             case Publish(event):
                 publication = self.local.publish(event)
                 self._once.first(publication)
@@ -97,11 +99,30 @@ class FloodRouter:
                 out.append(InForce((id,)))
             case Unadvertise(id):
                 self.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Woken() | Leave():
                 pass
             case _:
                 raise TypeError(f"no cause: {cause!r}")
         return out
+
+    def _received(self, neighbour: str, packet: Packet, out: list[Action]) -> None:
+        match packet:
+            case Publication():
+                if self._once.first(packet):
+                    self._trails.note(packet, neighbour)
+                    self._forward(packet, neighbour, out)
+                else:
+                    out.append(Drop("a duplicate", packet))
+            case Answer():
+                self.replies.answer(neighbour, packet, out)
+            case Returned():
+                self.replies.returned(neighbour, packet, out)
+            case _:
+                out.append(Drop("not of this protocol", packet))
 
     def timer(self) -> int | None:
         """Never: it does nothing later."""

@@ -12,7 +12,7 @@ from typing import Any
 from tidings.matching.contract import Matcher
 from tidings.routing.packets import Publication
 from tidings.routing.planes.interests import predicate_of
-from tidings.routing.protocol import Action, Deliver
+from tidings.routing.protocol import Action, Deliver, Unsubscribe
 
 
 class Local:
@@ -51,6 +51,17 @@ class Local:
         if before is not None and self._matcher is not None:
             self._matcher.remove(id)
         return before
+
+    def meant(self, cause: Unsubscribe) -> str:
+        """The id of the subscription to give up: as given, or of the oldest with this predicate.
+
+        Empty if there is none.
+        """
+        if cause.id or not cause.predicate:
+            return cause.id
+        wanted = predicate_of(cause.predicate)
+        held = self.subscriptions.items()
+        return next((id for id, text in held if predicate_of(text) == wanted), "")
 
     def advertise(self, id: str, predicate: str) -> None:
         """Hold an advertisement, or another predicate for one that is held."""

@@ -25,16 +25,19 @@ from tidings.routing.packets import (
     Again,
     Announcement,
     Announcements,
+    Answer,
     Hello,
     Packet,
     Publication,
     Retraction,
+    Returned,
 )
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import readable, shortened, wants
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.replies import Replies, Trails
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
@@ -42,7 +45,9 @@ from tidings.routing.protocol import (
     Action,
     Advertise,
     Cause,
+    Decline,
     Drop,
+    Feedback,
     InForce,
     Leave,
     LinkDown,
@@ -87,8 +92,11 @@ class SubscriptionRouter:
         self._told: dict[str, dict[str, None]] = {}
         self._clock = Steady()
         self._once = Once()
+        self._trails = Trails()
+        self.replies = self.replies_of(node, life, self._trails.hop)
         self._hello_at: int | None = None
 
+    replies_of: type[Replies] = Replies
     is_switching = False  # an event has one path only, so none overtakes another
     hops = None
 
@@ -118,8 +126,9 @@ class SubscriptionRouter:
                 before = self.local.subscribe(id, predicate)
                 self.learn(predicate, HERE, out)
                 self._spread_if_gone(before, out)
-            case Unsubscribe(id):
-                self._spread_if_gone(self.local.unsubscribe(id), out)
+            case Unsubscribe():
+                before = self.local.unsubscribe(self.local.meant(cause))
+                self._spread_if_gone(before, out)
             case Publish(event):
                 publication = self.local.publish(event)
                 self._once.first(publication)
@@ -129,6 +138,10 @@ class SubscriptionRouter:
                 out.append(InForce((id,)))
             case Unadvertise(id):
                 self.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Leave():
                 self._hello_at = None
             case _:
@@ -181,6 +194,7 @@ class SubscriptionRouter:
                 self._hello(neighbour, packet, now, out)
             case Publication():
                 if self._once.first(packet):
+                    self._trails.note(packet, neighbour)
                     self._forward(packet, neighbour, out)
                 else:
                     out.append(Drop("a duplicate", packet))
@@ -192,6 +206,10 @@ class SubscriptionRouter:
                 self._learn_all(predicates, neighbour, out)
             case Again():
                 self.tell_all(neighbour, out)
+            case Answer():
+                self.replies.answer(neighbour, packet, out)
+            case Returned():
+                self.replies.returned(neighbour, packet, out)
             case _:
                 out.append(Drop("not of this protocol", packet))
 
@@ -266,6 +284,7 @@ class SubscriptionRouter:
     def _lost(self, name: str, out: list[Action]) -> None:
         """A link is down: forget what the neighbour announced, and what was announced to it."""
         self._told.pop(name, None)
+        self._trails.lose(name)
         self._learn_all((), name, out)
 
     def _digest(self, name: str) -> int:

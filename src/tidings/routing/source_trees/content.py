@@ -33,12 +33,14 @@ from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
     Advertisement,
+    Answer,
     Hello,
     Publication,
     Receipt,
     Records,
     Reply,
     Request,
+    Returned,
     Summary,
     Switch,
     Switched,
@@ -58,6 +60,7 @@ from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.patience import Patience
+from tidings.routing.planes.replies import Replies
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
@@ -66,8 +69,10 @@ from tidings.routing.protocol import (
     Action,
     Advertise,
     Cause,
+    Decline,
     Drop,
     Established,
+    Feedback,
     InForce,
     Leave,
     LinkDown,
@@ -154,6 +159,7 @@ class ContentRouter:
 
     plane_of: type[LinkState] = LinkState
     once_of: type[Once] = Once
+    replies_of: type[Replies] = Replies
 
     def __init__(
         self,
@@ -172,6 +178,7 @@ class ContentRouter:
         self.bounds = Bounds(options.characters, options.constants, options.filters)
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.local = Local(node, life, None if board is not None else matcher)
+        self.replies = self.replies_of(node, life, self.hop_to)
         self.views = Views(self.plane.routes, self.join)
         self._clock = Steady()
         self._once = self.once_of()
@@ -215,6 +222,11 @@ class ContentRouter:
         """The neighbour that leads to each node that it knows of."""
         return self.plane.routes.hop
 
+    def hop_to(self, node: str) -> str | None:
+        """The neighbour that leads to a node, if the link to it is up."""
+        hop = self.plane.routes.hop.get(node)
+        return hop if hop is not None and self.plane.neighbours.is_up(hop) else None
+
     # The contract
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
@@ -242,13 +254,17 @@ class ContentRouter:
                 self.plane.link_down(neighbour, now)
             case Subscribe(id, predicate):
                 self._subscribe(id, predicate, now, out)
-            case Unsubscribe(id):
-                self._unsubscribe(id)
+            case Unsubscribe():
+                self._unsubscribe(self.local.meant(cause))
             case Advertise(id, predicate):  # what is published needs no advertisement
                 self.local.advertise(id, predicate)
                 out.append(InForce((id,)))
             case Unadvertise(id):
                 self.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = self._switch_at = self._switch_by = None
@@ -308,6 +324,10 @@ class ContentRouter:
             self._switch(neighbour, packet, out)
         elif kind is Switched:
             self._answer_to_switch(neighbour, packet, now, out)
+        elif kind is Answer:
+            self.replies.answer(neighbour, packet, out)
+        elif kind is Returned:
+            self.replies.returned(neighbour, packet, out)
         else:
             out.append(Drop("not of this protocol", packet))
 
