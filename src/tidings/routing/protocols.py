@@ -90,7 +90,6 @@ def _layered(who: str, how: str) -> Row:
         any_graph=True,
         confirms=True,
         ordered=NEVER if who == "regions" else UNCHANGED,
-        lacks=frozenset({"feedback"}),
         narrow=options(rendezvous="hash:kind", replicas=2, hops=2, places=3),
     )
 

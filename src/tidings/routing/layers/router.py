@@ -18,6 +18,7 @@ from tidings.routing.layers.matching import Matching
 from tidings.routing.layers.sealing import Keyring, Open, Seal, SealError
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
+    Answer,
     Consignment,
     Hello,
     Listed,
@@ -25,6 +26,7 @@ from tidings.routing.packets import (
     Put,
     Records,
     Report,
+    Returned,
     Sealed,
     Spread,
     Stored,
@@ -36,6 +38,7 @@ from tidings.routing.planes.board import Board
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.replies import Replies
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
@@ -43,7 +46,9 @@ from tidings.routing.protocol import (
     Action,
     Advertise,
     Cause,
+    Decline,
     Drop,
+    Feedback,
     InForce,
     Leave,
     LinkDown,
@@ -134,17 +139,24 @@ class LayeredRouter:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.lists = self.lists_of(self.plane)
         self.spreading = Spreading(self.lists)
+        self.replies = self.replies_of(node, life, self.hop_to)
         self._clock = Steady()
         self.layers = self.layers_of(
             ONLY, options or Layering(), self.lists, self.spreading, matcher, board, keys
         )
 
+    replies_of: type[Replies] = Replies
     is_switching = False
 
     @property
     def hops(self) -> dict[str, str]:
         """The neighbour that leads to each node."""
         return self.plane.routes.hop
+
+    def hop_to(self, node: str) -> str | None:
+        """The neighbour that leads to a node, if the link to it is up."""
+        hop = self.plane.routes.hop.get(node)
+        return hop if hop is not None and self.plane.neighbours.is_up(hop) else None
 
     @property
     def table(self) -> dict[str, str]:
@@ -182,7 +194,8 @@ class LayeredRouter:
             case Subscribe(id, predicate):
                 layers.local.subscribe(id, predicate)
                 layers.matching.subscribe(id, predicate, now, out)
-            case Unsubscribe(id):
+            case Unsubscribe():
+                id = layers.local.meant(cause)
                 layers.local.unsubscribe(id)
                 layers.matching.unsubscribe(id, now, out)
             case Advertise(id, predicate):  # what is published needs no advertisement
@@ -190,6 +203,10 @@ class LayeredRouter:
                 out.append(InForce((id,)))
             case Unadvertise(id):
                 layers.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Leave():
                 self.plane.leave(now, out)
                 layers.matching.leave()
@@ -269,6 +286,10 @@ class LayeredRouter:
             case Spread():
                 if self.spreading.received(neighbour, packet, out):
                     self.layers.arrived(packet.payload, out)
+            case Answer():
+                self.replies.answer(neighbour, packet, out)
+            case Returned():
+                self.replies.returned(neighbour, packet, out)
             case _:
                 out.append(Drop("not of this protocol", packet))
 
