@@ -188,6 +188,124 @@ class Holdings(Struct, frozen=True, gc=False, array_like=True, tag=142):
     known: tuple[tuple[str, int, int], ...]  # origin, life, number
 
 
+# Two layers (L1, L2). `Put` and `Stored` carry subscriptions to the nodes that hold them, `Report`
+# says by which epoch a node has placed its own and publishes, `Walk` and `Walked` lead an event
+# past the nodes that match it, `Consignment` and `Spread` take it to subscribers. Where an
+# application seals what it carries, `Put` and `Walk` travel as `Sealed`, and payloads are bytes.
+
+Payload = Publication | bytes  # an event; bytes where it is sealed
+Slot = tuple[str, int, int, int]  # of a stored subscription: its id, X, home and key
+Stop = tuple[str, tuple[tuple[int, int], ...]]  # a node to visit; the homes and keys to ask there
+
+
+class Consignment(Struct, frozen=True, gc=False, array_like=True, tag=40):
+    """An event for subscribers at the nodes that the envelope names."""
+
+    application: str
+    payload: Payload
+
+
+class Spread(Struct, frozen=True, gc=False, array_like=True, tag=41):
+    """An event for all nodes, on the tree of the node that sends it."""
+
+    application: str
+    source: str  # the root of the tree: not who published the event
+    life: int
+    number: int  # of what this root has spread
+    topology: int  # the view by which the root computed its tree
+    everywhere: bool  # whether some node did not know the view, so that every link is taken
+    payload: Payload
+
+
+class Put(Struct, frozen=True, gc=False, array_like=True, tag=42):
+    """Hold these subscriptions for me, and give those up."""
+
+    application: str
+    owner: str
+    life: int
+    number: int
+    anew: bool  # whether the receiver forgets all that it held for the owner
+    added: tuple[tuple[Slot, str], ...]  # with their predicates
+    removed: tuple[Slot, ...]
+    digest: int  # of all that the receiver then holds for the owner
+
+
+class Stored(Struct, frozen=True, gc=False, array_like=True, tag=43):
+    """I have done as the `Put` of this number says."""
+
+    application: str
+    keeper: str
+    life: int  # of the owner whom it answers
+    number: int
+    agrees: bool  # whether I hold what the owner thinks
+
+
+class Report(Struct, frozen=True, gc=False, array_like=True, tag=44):
+    """How far I am with the epochs of an application."""
+
+    application: str
+    node: str
+    life: int
+    number: int
+    placed: int  # the newest epoch in which all my subscriptions lie where they must
+    used: int  # the epoch by which I publish
+    asks: bool  # whether I wait for yours
+
+
+class Walk(Struct, frozen=True, gc=False, array_like=True, tag=45):
+    """An event on its walk past the nodes that match it."""
+
+    application: str
+    source: str
+    life: int
+    number: int
+    part: int  # of the walks of one event, where it takes several
+    regions: int  # X
+    stops: tuple[Stop, ...]  # those that are left, the receiver's first
+    publication: Publication
+    payload: bytes  # for subscribers, where it is sealed; else empty
+    found: tuple[str, ...]  # nodes that want it, where they are gathered
+
+
+class Walked(Struct, frozen=True, gc=False, array_like=True, tag=46):
+    """I have matched the event of this number, and so many stops are left."""
+
+    application: str
+    life: int
+    number: int
+    part: int
+    left: int
+    found: tuple[str, ...]  # nodes that want it so far, where they are gathered
+
+
+class Sealed(Struct, frozen=True, gc=False, array_like=True, tag=48):
+    """A `Put` or a `Walk` that only nodes of the matching layer can read."""
+
+    application: str
+    box: bytes
+
+
+class Configured(Struct, frozen=True, gc=False, array_like=True, tag=49):
+    """An application has other settings; the larger number counts, then the smaller node."""
+
+    application: str
+    number: int
+    node: str  # where the change was made
+    settings: dict[str, Any]
+
+
+LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Configured
+
+
+class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
+    """A packet with the list of the nodes that it is for: explicit multicast (S4)."""
+
+    targets: tuple[str, ...]
+    topology: int  # the view by which it travels
+    turns: int  # how often a node has had to choose another view for it
+    inner: LayerPacket
+
+
 Contents = (
     Hello
     | Records
@@ -208,6 +326,9 @@ Contents = (
     | Entries
     | Kept
     | Holdings
+    | LayerPacket
+    | Listed
+    | Spread
 )
 
 
@@ -227,7 +348,15 @@ Packet = Contents | Parcel
 BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Publication: lambda packet: packet,
     Parcel: lambda packet: publication_of(packet.packet),
+    Listed: lambda packet: publication_of(packet.inner),
+    Consignment: lambda packet: _unsealed(packet.payload),
+    Spread: lambda packet: _unsealed(packet.payload),
+    Walk: lambda packet: packet.publication,
 }
+
+
+def _unsealed(payload: Payload) -> Publication | None:
+    return payload if isinstance(payload, Publication) else None
 
 
 def publication_of(packet: Packet) -> Publication | None:

@@ -9,11 +9,17 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct
 
 from tidings.routing.flooding import router as flooding
+from tidings.routing.layers import judging
+from tidings.routing.layers.delivery import DELIVERY
+from tidings.routing.layers.matching import MATCHING
+from tidings.routing.layers.router import LayeredRouter
+from tidings.routing.layers.settings import pair
 from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
 from tidings.routing.protocol import Protocol, Timing
 from tidings.routing.reverse_path import subscription_forwarding
 from tidings.routing.source_trees import agreement, content
-from tidings.routing.truth import Disagreements
+from tidings.routing.truth import Disagreements, Hops, Situation
+from tidings.routing.twin import Links
 
 # What a protocol may need of what is below it. The simulator refuses a send that needs more.
 NEIGHBOURS: Final = "neighbours"  # links to some nodes
@@ -32,6 +38,9 @@ NEVER: Final = "never"
 VERBS: Final = ("publish", "subscribe", "unsubscribe", "advertise", "feedback")  # Table I (S28)
 
 Make = Callable[..., Protocol]
+# What is wrong with the links that an event has taken at rest: options, situation, the paths of the
+# nodes, source, event, and the links.
+Objection = Callable[[Any, Situation, Hops, str, dict[str, Any], Links], str | None]
 
 
 class Row(NamedTuple):
@@ -53,6 +62,9 @@ class Row(NamedTuple):
     boards: bool = False  # whether it finds links by a board
     narrow: Struct | None = None  # options with which nodes soon have to say something coarser
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
+    foretells: bool = True  # whether a node knows before which links an event takes from it
+    effort: int = 1  # by how much more a run may send than most, before it counts as endless
+    objection: Objection | None = None  # where no scheme from above knows enough to be the twin
 
     def configured(self, options: Struct | None, make: Make | None = None) -> Make:
         """What makes a node with these options."""
@@ -60,6 +72,26 @@ class Row(NamedTuple):
         if options is None or self.options is NoOptions:
             return make
         return partial(make, options=options)
+
+
+def _layered(who: str, how: str) -> Row:
+    """Two layers: who wants it, and how does it get there (L1)."""
+    options = pair(who, how)
+    return Row(
+        LayeredRouter,
+        f"{MATCHING[who]}; {DELIVERY[how].idea} (L1)",
+        twin="drp",
+        disagreements=judging.disagreements,
+        converges_within=judging.converges_within,
+        objection=judging.objection,
+        foretells=who != "regions",
+        effort=4,
+        options=options,
+        any_graph=True,
+        confirms=True,
+        ordered=NEVER if who == "regions" else UNCHANGED,
+        narrow=options(rendezvous="hash:kind", replicas=2, hops=2, places=3),
+    )
 
 
 PROTOCOLS: Final[dict[str, Row]] = {
@@ -94,6 +126,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         ordered=UNCHANGED,
         confirms=True,
     ),
+    **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tidings.routing.packets import Answer, Packet, Parcel, Publication, publication_of
+from tidings.routing.packets import Answer, Listed, Packet, Parcel, Publication, Spread, publication_of
 from tidings.routing.protocol import (
     SECOND,
     Answered,
@@ -249,6 +249,10 @@ class Oracle:
             return
         # Parcels of one event go to several targets, and back and forth while routes change.
         which = (packet.target, packet.hops) if type(packet) is Parcel else ("", 0)
+        if type(packet) is Listed:  # it may be sent again, if it is not answered
+            which = (" ".join(packet.targets), ledger.event_packets)
+        elif type(packet) is Spread:
+            which = (packet.source, packet.number)
         edge = (node.name, node.life, target, *which)
         if edge in fate.edges:
             self.violated(now, f"loop: {node.name} sends event {fate.event} to {target} again")

@@ -23,7 +23,7 @@ from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
-from tidings.routing.planes.once import Once
+from tidings.routing.planes.once import Numbered, Once
 from tidings.routing.planes.replies import Replies
 from tidings.routing.protocol import (
     Action,
@@ -38,6 +38,7 @@ from tidings.routing.protocols import Make
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
+from tidings.sim.layer_plants import LAYER_BUGS
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
@@ -203,7 +204,7 @@ class ForwardBlindly(ContentRouter):
 
 
 class NeverSeen(Once):
-    def first(self, publication: Publication) -> bool:
+    def first(self, publication: Numbered) -> bool:
         return True
 
 
@@ -508,6 +509,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "never in force": Plant("cbcb", NeverInForce, first=1),
     "withdrawn in force": Plant("flood", WithdrawnInForce, first=1),
     "not declared": Plant("flood", Parcelled),
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
 }
 
 

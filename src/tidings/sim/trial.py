@@ -210,7 +210,8 @@ class Trial:
             self._add_node(name)
         for one, other, weight in graph.links:
             self._add_link(graph.names[one], graph.names[other], weight)
-        network.most_packets = ENOUGH_PACKETS * (graph.nodes**2 + len(graph.links))
+        pairs = graph.nodes**2 + len(graph.links)
+        network.most_packets = ENOUGH_PACKETS * self.row.effort * pairs
         for name in graph.names:
             network.start(name)
             for _ in range(chance.randint(0, 3)):
@@ -555,7 +556,11 @@ class Trial:
         for number, source in probes:  # they must have taken the links that the twin gives them
             event = self.oracle.event(number)
             taken, wanting = self.oracle.links(number), self.oracle.wanting(event)
-            objection = twin.objection(taken, source, wanting, situation.exact)
+            if self.row.objection is None:
+                objection = twin.objection(taken, source, wanting, situation.exact)
+            else:
+                given = self.options.given
+                objection = self.row.objection(given, situation, hops, source, event, taken)
             if objection is not None:
                 self.oracle.violated(network.now, f"event {event} from {source} {objection}")
 
