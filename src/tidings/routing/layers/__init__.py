@@ -1,0 +1,1 @@
+"""Who and how (paper L): a layer that finds who wants an event, and one that gets it there."""
