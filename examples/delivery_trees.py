@@ -78,11 +78,11 @@ def main() -> None:
 def labels(scheme: Scheme, states: list[Any], delivery: Delivery, event: Matched) -> list[str]:
     """What to write beside each packet: the source or the receivers that its header names."""
     headers: list[Any] = []
-    for sender, cause in zip(delivery.senders, delivery.causes, strict=True):
-        if cause < 0:
-            headers.append(scheme.init(states[sender], event))
-        else:
-            headers.append(scheme.header(states[sender], headers[cause]))
+    for sender, receiver, cause in zip(
+        delivery.senders, delivery.receivers, delivery.causes, strict=True
+    ):
+        (arrived,) = scheme.init(states[sender], event) if cause < 0 else (headers[cause],)
+        headers.append(dict(scheme.send(states[sender], arrived, event))[receiver])
     return list(map(label, headers, delivery.receivers))
 
 

@@ -65,7 +65,7 @@ def test_nothing_to_do_is_not_an_error(capsys: Capture) -> None:
 def test_a_scheme_that_loses_events_ends_with_1(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deaf = SCHEMES["psf"]._replace(forward=lambda node, header, event: [])
+    deaf = SCHEMES["psf"]._replace(send=lambda node, header, event: [])
     monkeypatch.setitem(SCHEMES, "psf", deaf)
     assert main([*SMALL, "--scheme", "psf"]) == 1
     assert "lost" in capsys.readouterr().out

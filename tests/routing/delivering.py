@@ -14,7 +14,7 @@ every_scheme = pytest.mark.parametrize("scheme", SCHEMES.values(), ids=lambda sc
 def publish(scheme: Scheme | str, network: Network, source: int, event: Event) -> Delivery:
     scheme = SCHEMES[scheme] if isinstance(scheme, str) else scheme
     matched = Matched(network.interested(event))
-    return deliver(scheme, scheme.build(network), network.graph, source, matched)
+    return deliver(scheme, scheme.build(network), scheme.graph(network), source, matched)
 
 
 def outcome(scheme: Scheme | str, network: Network, source: int, event: Event) -> Outcome:

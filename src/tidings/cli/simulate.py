@@ -23,7 +23,8 @@ def simulate(
         str, typer.Option(help="The network; tidings topology lists the possible ones.")
     ] = "ba:200",
     scheme: Annotated[
-        str | None, typer.Option(help="Schemes, separated by commas; by default all.")
+        str | None,
+        typer.Option(help="Schemes, perhaps with options, separated by commas; by default all."),
     ] = None,
     subscriptions: Annotated[
         int, typer.Option(min=0, max=100_000, help="Subscriptions at each node.")
@@ -98,15 +99,13 @@ def _compare(
     from tidings.overlay.paths import unique_paths
     from tidings.routing.comparison import compare
     from tidings.routing.network import Network
-    from tidings.routing.schemes import SCHEMES
+    from tidings.routing.options import OptionsError, split_list
+    from tidings.routing.schemes import SCHEMES, scheme
 
-    wanted = list(SCHEMES) if names is None else [name.strip() for name in names.split(",")]
-    unknown = [name for name in wanted if name not in SCHEMES]
-    if unknown:
-        known = ", ".join(SCHEMES)
-        complain(
-            f"tidings simulate: --scheme: expected some of {known}, found {printable(unknown[0])!r}"
-        )
+    try:
+        wanted = [scheme(text) for text in (SCHEMES if names is None else split_list(names))]
+    except OptionsError as error:
+        complain(f"tidings simulate: --scheme: {printable(str(error))}")
         return 2
     graph = graph_of("simulate", text, seed)
     if graph is None:
@@ -118,7 +117,7 @@ def _compare(
         held = workload.subscriptions(0, subscriptions * graph.nodes)
         network = Network.of(graph, ((row % graph.nodes, predicate) for row, predicate in held))
         published = [(chance.randrange(graph.nodes), one) for one in workload.events(0, events)]
-        rows = compare(network, [SCHEMES[name] for name in wanted], published, step)
+        rows = compare(network, wanted, published, step)
     if as_json:
         facts = {
             "topology": text,

@@ -58,12 +58,12 @@ def compare(
     rows = []
     for scheme in schemes:
         step(f"{scheme.name}: building", 0, 1)
-        states = scheme.build(network)
+        states, graph = scheme.build(network), scheme.graph(network)
         totals = _Totals()
         for number, (source, interested) in enumerate(asked):
             if number % 64 == 0:
                 step(f"{scheme.name}: publishing", number, len(asked))
-            delivery = deliver(scheme, states, network.graph, source, Matched(interested))
+            delivery = deliver(scheme, states, graph, source, Matched(interested))
             totals.add(judge(network, delivery, interested))
         step(f"{scheme.name}: weighing", 0, 1)
         footprint = scale.weigh(map(scheme.size, states))

@@ -7,7 +7,7 @@ delivery is:
 - *correct*: every interested node in reach gets the event;
 - *latency-minimal*: correct, and every interested node first gets it by a shortest path;
 - *spam*: a packet to a node that is not interested and leads to none that is;
-- *duplicate*: a packet with an event that its node already had;
+- *duplicate*: a packet with an event that its node already had, and not only relayed;
 - *ideal*: latency-minimal without spam and duplicates, so that every packet is needed.
 
 The paper calls a delivery ideal when it is the smallest of the latency-minimal ones. Where shortest
@@ -40,6 +40,7 @@ class Delivery(NamedTuple):
     times: list[int]  # when a packet arrives, in weights of links
     causes: list[int]
     header_bits: list[int]
+    accepted: list[bool]  # whether the node is a receiver of the packet, and not only a relay
 
 
 class Outcome(NamedTuple):
@@ -74,43 +75,43 @@ class EndlessDelivery(RuntimeError):
 def deliver(
     scheme: Scheme, states: Sequence[Any], graph: Graph, source: int, event: Content
 ) -> Delivery:
-    """What a scheme sends when an event is published at a source."""
+    """What a scheme sends when an event is published at a source.
+
+    `graph` is the scheme's own (`scheme.graph`): the links that its packets take.
+    """
     bits = id_bits(graph.nodes)
-    header_bits, next_header, forward = scheme.header_bits, scheme.header, scheme.forward
+    header_bits, send, accepts = scheme.header_bits, scheme.send, scheme.accepts
     adjacency = graph.adjacency
-    found = Delivery(source, [], [], [], [], [])
+    found = Delivery(source, [], [], [], [], [], [])
     bound = 64 * (graph.nodes + len(graph.links))
-    seen = {source}
-    first = scheme.init(states[source], event)
-    # On their way: time, number of the packet, receiver, sender, header, cause. Numbers differ.
-    waiting: list[tuple[int, int, int, int, Any, int]] = []
-    weight = header_bits(first, bits)
+    # On their path: time, number of the packet, receiver, sender, header, cause, stream. Numbers
+    # differ. A stream is what became of one packet of the source: only its copies are the same.
+    waiting: list[tuple[int, int, int, int, Any, int, int]] = []
+    seen: set[tuple[int, int]] = set()
     sent = 0
-    for link in forward(states[source], first, event):
-        waiting.append((adjacency[source][link], sent, link, source, (first, weight), -1))
-        sent += 1
-    heapq.heapify(waiting)
+    for stream, first in enumerate(scheme.init(states[source], event)):
+        seen.add((stream, source))
+        for link, header in send(states[source], first, event):
+            time = adjacency[source][link]
+            heapq.heappush(waiting, (time, sent, link, source, header, -1, stream))
+            sent += 1
     while waiting:
-        time, _, node, sender, (header, weight), cause = heapq.heappop(waiting)
+        time, _, node, sender, header, cause, stream = heapq.heappop(waiting)
         place = len(found.receivers)
+        state = states[node]
         found.receivers.append(node)
         found.senders.append(sender)
         found.times.append(time)
         found.causes.append(cause)
-        found.header_bits.append(weight)
+        found.header_bits.append(header_bits(header, bits))
+        found.accepted.append(accepts(state, header, event))
         if scheme.suppresses:
-            if node in seen:
+            if (stream, node) in seen:
                 continue
-            seen.add(node)
-        state = states[node]
-        links = forward(state, header, event)
-        if not links:
-            continue
-        header = next_header(state, header)
-        onward = (header, header_bits(header, bits))
+            seen.add((stream, node))
         row = adjacency[node]
-        for link in links:
-            heapq.heappush(waiting, (time + row[link], sent, link, node, onward, place))
+        for link, onward in send(state, header, event):
+            heapq.heappush(waiting, (time + row[link], sent, link, node, onward, place, stream))
             sent += 1
         if sent > bound:
             raise EndlessDelivery(f"{scheme.name}: {sent} packets for an event from {source}")
@@ -119,18 +120,20 @@ def deliver(
 
 def judge(network: Network, delivery: Delivery, interested: Nodes) -> Outcome:
     """How good a delivery is, given who is interested in the event."""
-    source, receivers = delivery.source, delivery.receivers
+    source, receivers, accepted = delivery.source, delivery.receivers, delivery.accepted
     distance = network.trees[source].distance
     wanted = {n for n in members(interested) if distance[n] > 0}
     useful = bytearray(len(receivers))
     copies = bytearray(len(receivers))
-    seen = {source}
+    got = {source}
     stretches: list[float] = []
     for place, node in enumerate(receivers):
-        if node in seen:
+        if not accepted[place]:
+            continue
+        if node in got:
             copies[place] = 1
             continue
-        seen.add(node)
+        got.add(node)
         if node in wanted:
             useful[place] = 1
             stretches.append(delivery.times[place] / distance[node])
@@ -141,7 +144,7 @@ def judge(network: Network, delivery: Delivery, interested: Nodes) -> Outcome:
     for place, node in enumerate(receivers):
         if not copies[place]:
             spam += not useful[place]
-            relayed += useful[place] and node not in wanted
+            relayed += useful[place] and not (accepted[place] and node in wanted)
     return Outcome(
         expected=len(wanted),
         delivered=len(stretches),

@@ -102,7 +102,12 @@ class Network:
     [1, 2]
     """
 
-    def __init__(self, graph: Graph, interests: Sequence[Predicate | str]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        interests: Sequence[Predicate | str],
+        trees: Sequence[Tree] | None = None,
+    ) -> None:
         if len(interests) != graph.nodes:
             raise ValueError(f"expected {graph.nodes} interests, found {len(interests)}")
         self.graph = graph
@@ -111,6 +116,7 @@ class Network:
             for one in interests
         )
         self._tables: dict[Row, ForwardingTable] = {}
+        self._trees = trees  # other shortest-path trees than those of the rule for ties
 
     @classmethod
     def of(cls, graph: Graph, subscriptions: Iterable[tuple[int, Predicate]]) -> Network:
@@ -123,7 +129,18 @@ class Network:
     @cached_property
     def trees(self) -> tuple[Tree, ...]:
         """The shortest-path tree of every node (T_v)."""
-        return tuple(trees(self.graph))
+        return tuple(trees(self.graph) if self._trees is None else self._trees)
+
+    def overlay(self, links: Iterable[tuple[int, int]]) -> Graph:
+        """A logical graph over the nodes: a link weighs the distance of its ends below.
+
+        >>> from tidings.overlay.topologies import topology
+        >>> Network(topology("line:4"), [""] * 4).overlay([(0, 3), (3, 1)]).links
+        ((0, 3, 3), (1, 3, 2))
+        """
+        pairs = {(min(pair), max(pair)) for pair in links}
+        weighed = [(one, other, self.trees[one].distance[other]) for one, other in sorted(pairs)]
+        return Graph(self.graph.nodes, weighed, self.graph.names)
 
     @cached_property
     def below(self) -> tuple[tuple[Nodes, ...], ...]:

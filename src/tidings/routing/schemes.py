@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from tidings.routing.flooding import scheme as flooding
-from tidings.routing.scheme import Scheme
+from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
+from tidings.routing.scheme import Scheme, same_header
 from tidings.routing.source_trees import drp, ips, pif, psf
 
 
-def _row(name: str, description: str, file: Any, suppresses: bool = False) -> Scheme:
-    functions = (file.build, file.init, file.header, file.forward)
+def _row(name: str, description: str, file: Any, **more: Any) -> Scheme:
+    """The row of a file; what the contract leaves open is passed as `more`."""
+    functions = vars(file)
+    send = functions.get("send") or same_header(file.forward, file.header)
+    more |= {name: functions[name] for name in ("accepts", "graph") if name in functions}
     sizes = (file.header_bits, file.size, file.formula)
-    return Scheme(name, description, *functions, *sizes, suppresses)
+    return Scheme(name, description, file.build, file.init, send, *sizes, **more)
 
 
 SCHEMES: Final[dict[str, Scheme]] = {
@@ -22,3 +27,19 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "pif": _row("pif", "per-interface forwarding in the source's tree (U4)", pif),
     "drp": _row("drp", "receivers listed at the source (U5)", drp),
 }
+
+
+def scheme(text: str) -> Scheme:
+    """The scheme that a text names, with the options that it gives: `name:key=value,...`.
+
+    >>> scheme("psf").description
+    'per-source forwarding (U2)'
+    """
+    name, given = split_text(text)
+    row = SCHEMES.get(name)
+    if row is None:
+        raise OptionsError(f"expected some of {', '.join(SCHEMES)}, found {name!r:.60}")
+    options = read_options(row.options, given, name)
+    if row.options is NoOptions:
+        return row
+    return row._replace(name=text, build=partial(row.build, options=options))

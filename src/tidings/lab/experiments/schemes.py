@@ -50,7 +50,7 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         totals: Counter[str] = Counter()
         stretch_max = 1.0
         for node, interested in asked:
-            delivery = deliver(scheme, states, graph, node, Matched(interested))
+            delivery = deliver(scheme, states, scheme.graph(network), node, Matched(interested))
             outcome = judge(network, delivery, interested)
             for name in ("expected", "delivered", "packets", "relayed", "spam", "duplicates"):
                 totals[name] += getattr(outcome, name)

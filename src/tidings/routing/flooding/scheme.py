@@ -36,9 +36,9 @@ def build(network: Network) -> list[State]:
     return [State(node, graph.neighbours(node)) for node in range(graph.nodes)]
 
 
-def init(node: State, event: Content) -> Header:
+def init(node: State, event: Content) -> list[Header]:
     """The header of an event that is published here."""
-    return Header(node.node, node.node)
+    return [Header(node.node, node.node)]
 
 
 def header(node: State, header: Header) -> Header:

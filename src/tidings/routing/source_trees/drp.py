@@ -34,19 +34,19 @@ def build(network: Network, unicast: Sequence[Row] | None = None) -> list[State]
     return [State(node, row, network.receivers) for node, row in enumerate(unicast)]
 
 
-def init(node: State, event: Content) -> Partition:
+def init(node: State, event: Content) -> list[Partition]:
     """The header of an event that is published here: its receivers, divided."""
-    return _divide(node, event.receivers(node.interests))
+    return [_divide(node, event.receivers(node.interests))]
 
 
 def header(node: State, header: Partition) -> Partition:
-    """The header of the packets sent on: this node's part, divided."""
-    return _divide(node, header[node.node])
+    """The header of the packets sent on: this node's part, divided; the source is not named."""
+    return _divide(node, header[node.node]) if node.node in header else header
 
 
-def forward(node: State, header: Partition, event: Content) -> list[int]:
-    """Where a packet goes from here; from the source, which the header does not name, to all."""
-    return list(_divide(node, header[node.node]) if node.node in header else header)
+def forward(node: State, arrived: Partition, event: Content) -> list[int]:
+    """Where a packet goes from here: to all neighbours whom the divided part names."""
+    return list(header(node, arrived))
 
 
 def _divide(node: State, receivers: Nodes) -> Partition:

@@ -59,9 +59,9 @@ def _told_apart_no_more(network: Network, node: int, row: Row) -> bool:
     return all(network.below[node][child] == nodes for child, nodes in row)
 
 
-def init(node: State, event: Content) -> int:
+def init(node: State, event: Content) -> list[int]:
     """The header of an event that is published here: the source."""
-    return node.node
+    return [node.node]
 
 
 def header(node: State, header: int) -> int:

@@ -40,9 +40,9 @@ def build(network: Network) -> list[State]:
     ]
 
 
-def init(node: State, event: Content) -> int:
+def init(node: State, event: Content) -> list[int]:
     """The header of an event that is published here: the source."""
-    return node.node
+    return [node.node]
 
 
 def header(node: State, header: int) -> int:

@@ -1,0 +1,163 @@
+"""Rendezvous functions (L3): who matches is met."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.language.strategies import NAMES, expressions, flat_events
+from tidings.language.predicate import Predicate, parse
+from tidings.routing.layers.rendezvous import (
+    ByHash,
+    ByRange,
+    Keys,
+    Rendezvous,
+    RendezvousError,
+    absent,
+    cuts_of,
+    keys_of,
+    placed,
+    rendezvous_of,
+    wide,
+)
+
+NAME = NAMES[0]
+numbers = st.lists(st.integers(-5, 5) | st.floats(-3, 3), min_size=1, max_size=6)
+texts = st.lists(st.text("abA", max_size=2), min_size=1, max_size=6)
+functions: st.SearchStrategy[Rendezvous] = st.one_of(
+    st.just(ByHash(NAME)),
+    st.one_of(numbers, texts).map(lambda cuts: ByRange(NAME, sorted(set(cuts)))),
+)
+
+
+def met(function: Rendezvous, predicate: Predicate, event: Any, regions: int, most: int) -> bool:
+    found = placed(function, predicate, regions, most)
+    return bool((keys_of(function, event, regions) | {wide(regions)}) & found)
+
+
+@given(functions, expressions(), flat_events, st.integers(1, 12), st.integers(1, 20))
+def test_who_matches_is_met(
+    function: Rendezvous, expression: Any, event: dict[str, Any], regions: int, most: int
+) -> None:
+    predicate = Predicate(expression)
+    if predicate.matches(event):
+        assert met(function, predicate, event, regions, most)
+
+
+@given(functions, flat_events, st.integers(1, 9))
+def test_an_event_has_a_key_and_no_key_is_out_of_range(
+    function: Rendezvous, event: dict[str, Any], regions: int
+) -> None:
+    found = keys_of(function, event, regions)
+    assert found
+    assert found <= set(range(regions + 1))
+
+
+BOTH = [ByHash("x"), ByRange("x", (1, 4)), ByRange("x", ("b", "d"))]
+
+
+@pytest.mark.parametrize("function", BOTH, ids=["hash", "numbers", "texts"])
+@pytest.mark.parametrize(
+    ("predicate", "event"),
+    [
+        ("x > 3 and x < 1", {"x": [0, 5]}),  # two values, each in a place of its own
+        ("x = 'a' and x = 'e'", {"x": ["e", "c", "a"]}),
+        ("not x = 5", {}),
+        ("not x = 5", {"x": [1, "a", True]}),
+        ("y = 1", {"y": 1, "x": 9}),
+        ("y = 1", {"y": 1}),
+        ("x = 3", {"x": 3.0}),
+        ("x = 3.0", {"x": 3}),
+        ("x = true", {"x": True}),
+        ("x = 0.0", {"x": -0.0}),
+        ("exists x", {"x": math.nan}),
+        ("exists x", {"x": [math.nan, 2]}),
+        ("not x > 3", {"x": math.nan}),
+        ("x i= 'A'", {"x": "a"}),
+        ("x >= 'e\u0301'", {"x": "\u00e9"}),
+        ("x = 'e\u0301'", {"x": "e\u0301"}),
+        ("x = 9007199254740993", {"x": 9007199254740993}),
+        ("x = 1e300", {"x": 1e300}),
+        ("x != 3", {"x": [3, 4]}),
+    ],
+)
+def test_values_of_every_kind_are_met(
+    function: Rendezvous, predicate: str, event: dict[str, Any]
+) -> None:
+    assert parse(predicate).matches(event)
+    for regions in (1, 2, 3, 7, 64):
+        for most in (1, 8, 100):
+            assert met(function, parse(predicate), event, regions, most)
+
+
+def test_a_key_test_needs_one_place_and_others_are_wide() -> None:
+    by_topic = rendezvous_of("hash:topic")
+    assert len(placed(by_topic, parse("topic = 'a' and x > 3"), 64, 8)) == 1
+    assert len(placed(by_topic, parse("topic in ('a', 'b') and topic > 'a'"), 64, 8)) == 2
+    for text in ("x > 3", "not topic = 'a'", "topic prefix 'a'", "topic = 'a' or x = 1"):
+        assert placed(by_topic, parse(text), 64, 8) == {wide(64)}
+    assert placed(by_topic, parse("x > 3"), 4, 8) == {0, 1, 2, 3, absent(4)}
+    assert placed(by_topic, parse("false"), 4, 8) == frozenset()
+
+
+def test_ranges_touch_the_cuts_that_they_can_meet() -> None:
+    by_price = rendezvous_of("range:price:10,20,30")
+    assert placed(by_price, parse("price < 10"), 4, 8) == {0}
+    assert placed(by_price, parse("price <= 10"), 4, 8) == {0, 1}
+    assert placed(by_price, parse("price between 12 and 35"), 4, 8) == {1, 2, 3}
+    assert placed(by_price, parse("price = 'cheap'"), 4, 8) == {absent(4)}
+    assert placed(by_price, parse("price > 25 and price < 5"), 4, 8) in ({0}, {2, 3})
+    by_name = rendezvous_of("range:name:g,n,t")
+    assert placed(by_name, parse("name prefix 'ab'"), 4, 8) == {0}
+    assert placed(by_name, parse("name like 'h%'"), 4, 8) == {1}
+
+
+def test_cuts_of_a_sample_divide_it_evenly() -> None:
+    sample = [n * n for n in range(1000)]
+    function = ByRange("x", cuts_of(sample, 15))
+    counts = [0] * 16
+    for value in sample:
+        counts[min(function.event({"x": value}, 16))] += 1
+    assert max(counts) <= 1.1 * len(sample) / 16
+    assert cuts_of([]) == ()
+    assert cuts_of(["b", "a", 1], 1) == ("b",)
+
+
+class Lying:
+    """A function of a user: it forgets that events may lack the topic, and counts from 1."""
+
+    def event(self, event: Mapping[str, Any], regions: int) -> Keys:
+        return frozenset((len(event.get("topic", "")) + 1,))
+
+    def places(self, predicate: Predicate, regions: int) -> Keys | None:
+        return frozenset((0,))
+
+
+def test_functions_of_users_are_found_by_name_and_checked() -> None:
+    mine = rendezvous_of(f"call:{__name__}:Lying")
+    assert keys_of(mine, {"topic": "abc"}, 8) == {4}
+    with pytest.raises(RendezvousError, match="expected keys from 0 to 2, found 4"):
+        keys_of(mine, {"topic": "abc"}, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("hash", "expected the name of an attribute"),
+        ("sum:x", "expected one of one, hash, range, type, call, found 'sum'"),
+        ("one:x", "expected nothing behind it"),
+        ("range:x", "expected an attribute and cuts"),
+        ("range:x:3,2", "expected cuts that grow"),
+        ("range:x:1,a", "all numbers or all texts"),
+        ("range:x:1,inf", "expected finite cuts"),
+        ("call:x", "expected module:object"),
+        ("call:no.such.module:x", "No module named"),
+        ("call:math:pi", "expected a function event"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_what_was_expected(text: str, error: str) -> None:
+    with pytest.raises(RendezvousError, match=error):
+        rendezvous_of(text)
