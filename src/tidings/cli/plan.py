@@ -131,7 +131,7 @@ def _lines(needs: Needs, nodes: int, found: Plan) -> Iterator[str]:
         f"{_bytes(found.memory_bytes)}"
     )
     yield f"matching    {found.match_ms:.3f} ms an event there, which is busy {found.busy:.0%}"
-    yield f"latency     {found.latency_ms:.1f} ms"
+    yield f"latency     {found.latency_ms:.1f} ms; 99 of 100 within {found.latency_p99_ms:.1f} ms"
     yield f"throughput  {min(found.greatest_rate, 1e15):,.0f} events/s at most"
     yield (
         f"bytes       {_bytes(found.walk_bytes)}/s of events between nodes, "

@@ -6,8 +6,11 @@ with the fewest nodes n = X * R at which
 
 - no node stores more subscriptions than its memory holds (*memory*),
 - the busiest node works at most a share `utilisation` of the time (*load*),
-- an event is through in time, its waits included (*latency*),
+- 99 of 100 events are through in time, their waits included (*latency*),
 - a subscription has at least as many replicas as asked for (*replicas*).
+
+The wait of a step is that of an M/D/1 queue. Of the sum of H waits the mean and `TAIL` * sqrt(H)
+times a wait more are allowed for, which for one step is the 99th percentile of an exponential.
 
 The hottest region is reckoned with: that of the hottest key, where also the subscriptions without a
 key lie. What binds a plan is the constraint without which the fewest nodes would do.
@@ -18,7 +21,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil, inf
+from math import ceil, inf, sqrt
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +33,7 @@ from tidings.sim.service import MatchTime
 
 MOST_NODES: Final = 100_000
 CONSTRAINTS: Final = ("memory", "load", "latency", "replicas")
+TAIL: Final = 3.6  # ln 100 - 1
 HEADER_BYTES: Final = 60  # of a packet that carries an event or a subscription
 
 
@@ -137,7 +141,8 @@ class Plan:
     stored: float  # subscriptions of the fullest node
     match_ms: float  # there
     busy: float  # the share of time that the busiest node works
-    latency_ms: float
+    latency_ms: float  # mean
+    latency_p99_ms: float
     greatest_rate: float  # events a second at which the busiest node never rests
     walk_bytes: float  # a second, of events between nodes
     store_bytes: float  # a second, of subscriptions that are renewed
@@ -157,7 +162,8 @@ def evaluated(needs: Needs, regions: int, hops: int, replicas: int) -> Plan:
     busy = load.busy(replicas)
     rest = load.visits * load.match_s
     spare = 1 - load.storing
-    step = load.match_s + waiting(busy, load.match_s)
+    idle_ms = (needs.nodes.hop_ms + load.match_s * 1e3) * load.hops
+    wait_ms = waiting(busy, load.match_s) * 1e3
     walks = needs.events_per_second * load.walks * load.hops
     stored_each = needs.renewals_per_second * load.places
     return Plan(
@@ -168,13 +174,19 @@ def evaluated(needs: Needs, regions: int, hops: int, replicas: int) -> Plan:
         stored=load.stored,
         match_ms=load.match_s * 1e3,
         busy=busy,
-        latency_ms=(needs.nodes.hop_ms + step * 1e3) * load.hops,
+        latency_ms=idle_ms + wait_ms * load.hops,
+        latency_p99_ms=idle_ms + wait_ms * _waits(load.hops),
         greatest_rate=max(0.0, spare * replicas * needs.events_per_second / rest) if rest else inf,
         walk_bytes=walks * (needs.event_bytes + HEADER_BYTES),
         store_bytes=stored_each * replicas * (needs.subscription_bytes + HEADER_BYTES),
         memory_bytes=load.stored * needs.subscription_bytes,
         delivered=needs.events_per_second * needs.matched * needs.subscriptions,
     )
+
+
+def _waits(hops: int) -> float:
+    """How many waits of a step 99 of 100 events stay below."""
+    return hops + TAIL * sqrt(hops)
 
 
 @dataclass(frozen=True)
@@ -242,7 +254,8 @@ def _breaks(needs: Needs, load: _Load, replicas: int, regions: int, without: str
     if without != "load" and busy > needs.nodes.utilisation:
         return "load"
     waits = waiting(busy, load.match_s) if without != "load" else 0.0
-    through_ms = (needs.nodes.hop_ms + (load.match_s + waits) * 1e3) * load.hops
+    through_ms = (needs.nodes.hop_ms + load.match_s * 1e3) * load.hops
+    through_ms += waits * 1e3 * _waits(load.hops)
     if without != "latency" and through_ms > needs.latency_ms:
         return "latency"
     if without != "replicas" and replicas < needs.replicas:
@@ -294,7 +307,8 @@ def _least_replicas(needs: Needs, load: _Load, without: str) -> int | None:
         return least
     most_busy = needs.nodes.utilisation
     if without != "latency":
-        slack_s = needs.latency_ms / 1e3 / load.hops - needs.nodes.hop_ms / 1e3 - load.match_s
+        idle_s = (needs.nodes.hop_ms / 1e3 + load.match_s) * load.hops
+        slack_s = (needs.latency_ms / 1e3 - idle_s) / _waits(load.hops)
         if slack_s < 0:
             return None
         # From waiting(busy, match) <= slack.
