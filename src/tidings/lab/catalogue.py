@@ -12,6 +12,7 @@ from tidings.lab.experiments import (
     interfaces,
     layer_applications,
     layer_bound,
+    layer_caveats,
     layer_latency,
     layer_match,
     layer_throughput,
@@ -39,4 +40,5 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "l5-latency": layer_latency.EXPERIMENT,
     "l5-throughput": layer_throughput.EXPERIMENT,
     "l6-applications": layer_applications.EXPERIMENT,
+    "l7-caveats": layer_caveats.EXPERIMENT,
 }

@@ -257,6 +257,17 @@ _TABLE: Final = (
         )
         + _experiments("l6-applications"),
     ),
-    Part("L7", "past its caveats: replication that follows load"),
+    Part(
+        "L7",
+        "past its caveats: replication that follows load",
+        _tests(
+            "routing/layers/test_adapting",
+            "test_an_event_meets_every_subscription_of_its_key_exactly_once",
+            "test_constant_load_ends_all_change",
+        )
+        + _tests("lab/test_planning", "test_a_plan_has_the_fewest_nodes_that_serve")
+        + _tests("overlay/test_weights", "test_growing_by_one_node_keeps_those_that_serve")
+        + _experiments("l7-caveats"),
+    ),
 )
 PARTS: Final = {part.id: part for part in _TABLE}

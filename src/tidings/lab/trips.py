@@ -28,11 +28,15 @@ def drawn(*of: str | int) -> int:
 
 
 class Trip(NamedTuple):
-    """A walk of an event: when it begins, and the nodes with the time that each takes for it."""
+    """A walk of an event: when it begins, and the nodes with the time that each takes for it.
+
+    Where `others` has as many stops, an event takes whichever of the two nodes is free first.
+    """
 
     event: int
     start_ns: int
     stops: tuple[tuple[str, int], ...]
+    others: tuple[tuple[str, int], ...] = ()
 
 
 def travel(trips: Sequence[Trip], hop_ns: int, service: Service) -> dict[int, int]:
@@ -44,6 +48,10 @@ def travel(trips: Sequence[Trip], hop_ns: int, service: Service) -> dict[int, in
         now, number, step = heappop(queue)
         trip = trips[number]
         node, cost = trip.stops[step]
+        if trip.others:
+            other, other_cost = trip.others[step]
+            if service.free_at.get(other, 0) < service.free_at.get(node, 0):
+                node, cost = other, other_cost
         done = service.work(now, node, cost)
         if step + 1 < len(trip.stops):
             heappush(queue, (done + hop_ns, number, step + 1))

@@ -143,7 +143,7 @@ def test_a_hot_key_is_spread_and_gathered_again() -> None:
     placement = Adapting(regions=16, hops=1)
     for _ in range(5):
         placement.put(3)
-    assert placement.respread({3: 60.0}, share=10.0) == 5 * 3  # three more regions
+    assert placement.respread({3: 35.0}, share=10.0) == 5 * 3  # three more regions
     assert placement.spread == {3: 4}
     assert {placement.visits(3, draw) for draw in range(8)} == {(3,), (4,), (5,), (6,)}
     assert placement.respread({3: 25.0}, share=10.0) == 0  # hysteresis

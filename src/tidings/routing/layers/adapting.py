@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-UP: Final = 2.0  # the load a replica must have, as a multiple of its share, to become two
+UP: Final = 1.0  # the load a replica must have, as a multiple of its share, to become two
 DOWN: Final = 4.0  # and the part of its share below which two become one again
 
 
