@@ -262,7 +262,7 @@ def free_port() -> int:
 
 @contextmanager
 def tidings_network(
-    count: int, scheme: str = "content", closed: bool = False
+    count: int, protocol: str = "cbcb", closed: bool = False
 ) -> Iterator[list[str]]:
     """Routers in a row, or in a ring if `closed`, as processes: their addresses."""
     code = "import sys; from tidings.cli.main import main; sys.exit(main())"
@@ -271,7 +271,7 @@ def tidings_network(
     try:
         for index, port in enumerate(ports):
             command = ["serve", "--listen", f"127.0.0.1:{port}", "--name", f"r{index}"]
-            command += ["--scheme", scheme]
+            command += ["--protocol", protocol]
             if index:
                 command += ["--link", f"127.0.0.1:{ports[index - 1]}"]
             if closed and index == count - 1:
@@ -300,7 +300,7 @@ def wait_for_routers(port: int, count: int) -> None:
             if len(found) == count and ready:
                 if all(len(one["reaches"]) == count - 1 for one in found) or count == 1:
                     return
-                if all(one["scheme"] == "flooding" for one in found):
+                if all(one["protocol"] == "flood" for one in found):
                     return
             time.sleep(0.1)
 
@@ -443,12 +443,12 @@ def cross_traffic(count: int) -> dict[str, Any]:
     }
 
 
-def crossing(scheme: str, count: int = 10_000, wanted: int = 100) -> dict[str, Any]:
+def crossing(protocol: str, count: int = 10_000, wanted: int = 100) -> dict[str, Any]:
     """What crosses the link of two routers when one event in a hundred is wanted behind it."""
     from tidings.live.connect import connect
 
     with (
-        tidings_network(2, scheme) as (first, last),
+        tidings_network(2, protocol) as (first, last),
         connect(first) as source,
         connect(last) as target,
     ):
@@ -459,8 +459,8 @@ def crossing(scheme: str, count: int = 10_000, wanted: int = 100) -> dict[str, A
             assert subscription.get(PATIENCE_S) is not None
         link = source.ask("status")[0]["links"]["r1"]
     return {
-        "case": f"link, {scheme}",
-        "scheme": scheme,
+        "case": f"link, {protocol}",
+        "protocol": protocol,
         "events": count,
         "wanted": count // wanted,
         "events_crossed": link["events_out"],
@@ -511,7 +511,7 @@ def main() -> None:
         show(theirs)
     if not given.plain:
         show(cross_traffic(given.events // 2))
-    pruned, flooded = crossing("content"), crossing("flooding")
+    pruned, flooded = crossing("cbcb"), crossing("flood")
     pruned["times_fewer"] = round(flooded["bytes_crossed"] / pruned["bytes_crossed"], 1)
     show(pruned)
     show(flooded)

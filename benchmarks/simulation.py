@@ -20,11 +20,12 @@ from typing import Any
 from tidings.overlay.topologies import topology
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import MILLISECOND, SECOND, Publish, Subscribe, Timing
+from tidings.routing.source_trees.agreement import disagreements
 from tidings.routing.source_trees.content import ContentRouter
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import draw_event, draw_want
 from tidings.sim.network import Network
-from tidings.sim.oracle import Oracle, Truth
+from tidings.sim.oracle import Oracle, truth_of
 
 # With a thousand nodes, a pull of everyone by everyone is two million packets.
 TIMING = Timing(hello=SECOND, dead=4 * SECOND, pull=600 * SECOND, refresh=300 * SECOND)
@@ -61,7 +62,7 @@ def converge(nodes: int, seed: int) -> dict[str, Any]:
     begin = time.process_time()
     network, oracle, ledger, chance = build(nodes, seed, TIMING)
     samples = [draw_event(chance, -number - 1) for number in range(SAMPLES)]
-    truth = Truth(network)
+    truth = truth_of(network)
     said = begin
     while True:
         network.run(network.now + SECOND // 2)
@@ -72,7 +73,9 @@ def converge(nodes: int, seed: int) -> dict[str, Any]:
                 file=sys.stderr,
             )
         settled = all(node.router.is_settled() for node in network.nodes.values())  # type: ignore[union-attr]
-        if settled and not any(oracle.disagreements(network, truth, samples, exact=False)):
+        situation = oracle.situation(network, truth, samples, exact=False)
+        nodes_now = {name: node.router for name, node in network.nodes.items()}
+        if settled and not any(disagreements(nodes_now, situation)):
             break
     took = time.process_time() - begin
     return {
@@ -89,8 +92,8 @@ def steady(nodes: int, seed: int, events: int) -> dict[str, Any]:
     """Events in a network at rest."""
     network, oracle, ledger, chance = build(nodes, seed, Timing())
     network.run(5 * SECOND)
-    truth = Truth(network)
-    oracle.found_right(network, truth)
+    truth = truth_of(network)
+    oracle.found_right(oracle.situation(network, truth, (), exact=False))
     before = ledger.packets
     begin = time.process_time()
     for number in range(events):

@@ -43,8 +43,8 @@ def main() -> None:
         print(f"   {town:9} links to {to}")
         for line in here:
             print(f"             {line}")
-    got, crossed, trace = asyncio.run(story("content"))
-    _, flooded, _ = asyncio.run(story("flooding"))
+    got, crossed, trace = asyncio.run(story("cbcb"))
+    _, flooded, _ = asyncio.run(story("flood"))
 
     print(f"\n== {EVENTS:,} events from Oslo and Tromsø, and what each received")
     for who, events in got.items():
@@ -62,15 +62,15 @@ def main() -> None:
     print(f"   {1 - crossed / flooded:6.0%} less")
 
 
-async def story(scheme: str) -> tuple[dict[str, list[dict[str, Any]]], int, list[str]]:
+async def story(protocol: str) -> tuple[dict[str, list[dict[str, Any]]], int, list[str]]:
     """The events that each person got, how often events crossed links, and an alert's trace."""
     async with AsyncExitStack() as stack:
         routers: dict[str, Router] = {}
         for town, others in LINKS.items():
             dials = tuple(Dial("127.0.0.1", routers[other].port) for other in others)
-            router = Router(Settings(town, links=dials, scheme=scheme))
+            router = Router(Settings(town, links=dials, protocol=protocol))
             routers[town] = await stack.enter_async_context(router)
-        await settled(routers, scheme)
+        await settled(routers, protocol)
 
         async def client(town: str) -> Client:
             connector = tidings.connect(f"tidings://127.0.0.1:{routers[town].port}")
@@ -104,13 +104,13 @@ async def story(scheme: str) -> tuple[dict[str, list[dict[str, Any]]], int, list
         return got, crossed, [row for found in ordered(findings) for row in lines(found)]
 
 
-async def settled(routers: dict[str, Router], scheme: str) -> None:
+async def settled(routers: dict[str, Router], protocol: str) -> None:
     """Wait until every router knows the whole network."""
     while True:
         states = [router.status() for router in routers.values()]
         linked = sum(link["up"] for state in states for link in state["links"].values())
         known = all(len(state["reaches"]) == len(routers) - 1 for state in states)
-        whole = linked == 2 * sum(map(len, LINKS.values())) and (known or scheme == "flooding")
+        whole = linked == 2 * sum(map(len, LINKS.values())) and (known or protocol == "flood")
         if whole and all(state["settled"] for state in states):
             return
         await asyncio.sleep(0.05)

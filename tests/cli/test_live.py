@@ -90,7 +90,9 @@ def test_events_go_in_and_out_as_json_lines() -> None:
     [
         (["serve", "--listen", "nowhere"], "--listen: expected HOST:PORT, found 'nowhere'"),
         (["serve", "--listen", "0.0.0.0:7471"], "[[access]]"),
-        (["serve", "--scheme", "magic"], "scheme: expected one of content, flooding"),
+        (["serve", "--protocol", "magic"], "protocol: expected one of cbcb, subscriptions, flood"),
+        (["serve", "--option", "characters"], "expected options such as key=value"),
+        (["serve", "--option", "filter=1"], "expected one of characters, constants, filters"),
         (["serve", "--config", "missing.toml"], "missing.toml: No such file"),
         (["up", "missing.toml"], "missing.toml: No such file"),
         (["publish", "{}", "--url", "http://x"], "expected tidings://HOST:PORT"),

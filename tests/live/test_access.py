@@ -149,7 +149,9 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
         ("listen = '127.0.0.1:1'", "name: expected"),
         ("name = 'a'\nlisten = 'here'", "listen: expected HOST:PORT"),
         ("name = 'a'\nlisten = '0.0.0.0:7000'", "expected [[access]] tables"),
-        ("name = 'a'\nscheme = 'magic'", "expected one of content, flooding"),
+        ("name = 'a'\nprotocol = 'magic'", "protocol: expected one of cbcb, subscriptions, flood"),
+        ("name = 'a'\noptions = 'fast'", "options: expected a table"),
+        ("name = 'a'\noptions = {characters = 'x'}", "option: characters: expected `int`"),
         ("name = 'a'\ncolour = 'red'", "found 'colour'"),
         ("name = 'a'\n[[access]]\nname = 'x'\ntoken = 'short'", "token: expected"),
         (
@@ -178,15 +180,15 @@ def test_a_mistake_in_the_settings_is_an_error_that_says_where(
 def test_a_network_file_has_a_router_for_each_table(tmp_path: Path) -> None:
     file = tmp_path / "network.toml"
     file.write_text(
-        "scheme = 'flooding'\n"
+        "protocol = 'flood'\n"
         "[[node]]\nname = 'a'\nlisten = '127.0.0.1:7001'\n"
         "[[node]]\nname = 'b'\nlisten = '127.0.0.1:7002'\n"
         "link = [{address = '127.0.0.1:7001', cost = 3}]\n",
         encoding="utf-8",
     )
     a, b = read_network(file)
-    assert (a.node, a.port, a.scheme, b.links) == (
-        *("a", 7001, "flooding"),
+    assert (a.node, a.port, a.protocol, b.links) == (
+        *("a", 7001, "flood"),
         (Dial("127.0.0.1", 7001, 3),),
     )
 
@@ -314,7 +316,7 @@ def test_new_settings_add_and_remove_links() -> None:
             assert b.reconfigure(Settings("b", links=link)) == []
             await until(lambda: a.status()["reaches"] == ["b"])
             await until(lambda: b.core.troubles() == [])
-            assert b.reconfigure(Settings("b", scheme="flooding")) == ["scheme"]
+            assert b.reconfigure(Settings("b", protocol="flood")) == ["protocol"]
             await until(lambda: not a.core.links and not b.status()["reaches"])
 
     run(scenario())

@@ -28,21 +28,21 @@ def mesh(size: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("shape", "size", "scheme"),
+    ("shape", "size", "protocol"),
     [
-        (ring, 3, "content"),
-        (ring, 5, "content"),
-        (mesh, 6, "content"),
-        (mesh, 6, "flooding"),
-        (ring, 12, "content"),
-        (mesh, 12, "flooding"),
-        (ring, 40, "content"),
-        (mesh, 40, "content"),
+        (ring, 3, "cbcb"),
+        (ring, 5, "cbcb"),
+        (mesh, 6, "cbcb"),
+        (mesh, 6, "flood"),
+        (ring, 12, "cbcb"),
+        (mesh, 12, "flood"),
+        (ring, 40, "cbcb"),
+        (mesh, 40, "cbcb"),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_everyone_publishes_two_hops_on_and_everything_arrives_in_order(
-    shape: object, size: int, scheme: str
+    shape: object, size: int, protocol: str
 ) -> None:
     links = ring(size) if shape is ring else mesh(size)
 
@@ -55,9 +55,9 @@ def test_everyone_publishes_two_hops_on_and_everything_arrives_in_order(
                     for pair in links
                     if max(pair) == index
                 ]
-                settings = Settings(f"r{index}", links=tuple(dials), scheme=scheme)
+                settings = Settings(f"r{index}", links=tuple(dials), protocol=protocol)
                 routers.append(await stack.enter_async_context(Router(settings, limits=SMALL)))
-            if scheme == "content":
+            if protocol == "cbcb":
                 await until(lambda: all(len(r.status()["reaches"]) == size - 1 for r in routers))
                 await until(lambda: all(r.status()["settled"] for r in routers))
             else:

@@ -68,22 +68,22 @@ def test_an_incomplete_recording_is_read_up_to_its_end(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def pair(scheme: str) -> AsyncIterator[tuple[Router, Router]]:
+async def pair(protocol: str) -> AsyncIterator[tuple[Router, Router]]:
     """Two routers, linked and settled."""
-    async with Router(Settings("a", scheme=scheme)) as a:
+    async with Router(Settings("a", protocol=protocol)) as a:
         link = (Dial("127.0.0.1", a.port),)
-        async with Router(Settings("b", scheme=scheme, links=link)) as b:
+        async with Router(Settings("b", protocol=protocol, links=link)) as b:
             await until(
                 lambda: "b" in a.core.links and a.core.links["b"].up and b.core.links["a"].up
             )
-            if scheme == "content":
+            if protocol == "cbcb":
                 await until(lambda: bool(a.status()["reaches"] and b.status()["reaches"]))
             yield a, b
 
 
-async def crossing(scheme: str, events: int, useful: int) -> int:
+async def crossing(protocol: str, events: int, useful: int) -> int:
     """The bytes from a to b when `useful` of the events match behind b."""
-    async with pair(scheme) as (a, b), at(a) as ada, at(b) as ben:
+    async with pair(protocol) as (a, b), at(a) as ada, at(b) as ben:
         subscription = await ben.subscribe("region = 'eu'")
         before = a.core.links["b"].bytes_out
         step = events // useful
@@ -98,8 +98,8 @@ async def crossing(scheme: str, events: int, useful: int) -> int:
 
 def test_only_events_that_match_behind_a_link_cross_it() -> None:
     async def scenario() -> None:
-        pruned = await crossing("content", 10_000, 100)
-        flooded = await crossing("flooding", 10_000, 100)
+        pruned = await crossing("cbcb", 10_000, 100)
+        flooded = await crossing("flood", 10_000, 100)
         assert flooded > 10_000 * 150
         assert pruned < flooded / 50
 

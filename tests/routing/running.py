@@ -9,11 +9,11 @@ from typing import Any
 
 from tidings.overlay.graph import Graph
 from tidings.routing import network as whole
-from tidings.routing.packets import Packet, Publication
+from tidings.routing.packets import Packet, Publication, publication_of
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Drop, Established, Subscribe
 from tidings.routing.protocols import PROTOCOLS
-from tidings.sim.network import Network, Node
+from tidings.sim.network import Network, Node, UserAction
 
 
 class Log:
@@ -24,6 +24,7 @@ class Log:
         self.deliveries: list[tuple[str, tuple[str, ...], Publication]] = []
         self.settled: list[tuple[int, str, tuple[str, ...]]] = []
         self.drops: list[str] = []
+        self.notices: list[tuple[str, UserAction]] = []
 
     def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
         self.sends.append((node.name, target, packet))
@@ -37,9 +38,12 @@ class Log:
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         self.drops.append(action.reason)
 
+    def told(self, now: int, node: Node, action: UserAction) -> None:
+        self.notices.append((node.name, action))
+
     def links_taken(self) -> set[tuple[str, str]]:
         """The links that publications have taken since the last time of asking."""
-        taken = {(a, b) for a, b, packet in self.sends if isinstance(packet, Publication)}
+        taken = {(a, b) for a, b, packet in self.sends if publication_of(packet) is not None}
         self.sends.clear()
         return taken
 
@@ -52,7 +56,10 @@ def network_of(
     topologies = Topologies()
     made = make or PROTOCOLS[protocol].make
     network = Network(
-        lambda name, life: made(name, life, topologies=topologies), log, Random(f"{graph.links}")
+        lambda name, life: made(name, life, topologies=topologies),
+        log,
+        Random(f"{graph.links}"),
+        PROTOCOLS[protocol].needs,
     )
     for name in graph.names:
         network.add_node(name)

@@ -40,6 +40,8 @@ from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
+import msgspec
+
 from tests.routing.notation import (
     Links,
     cost_text,
@@ -79,8 +81,8 @@ from tidings.routing.protocol import (
     Unsubscribe,
 )
 from tidings.routing.protocol import Protocol as Router
-from tidings.routing.protocols import PROTOCOLS
-from tidings.sim.network import Network, Node
+from tidings.routing.protocols import protocol as routing_protocol
+from tidings.sim.network import Network, Node, UserAction
 from tidings.sim.plants import PLANTS
 
 RULE: Final = "----"
@@ -204,9 +206,8 @@ class Scenario:
     def make(self, rest: str) -> None:
         first, *drawing = rest.split("\n")
         protocol, *words = shlex.split(first)
-        if protocol not in PROTOCOLS:
-            raise ValueError(f"expected one of {', '.join(PROTOCOLS)}, found {protocol!r}")
-        made = PROTOCOLS[protocol].make
+        chosen = routing_protocol(protocol)
+        made = chosen.row.configured(chosen.options)
         timing: dict[str, int] = {}
         asleep = False
         while words and (words[0] == "asleep" or "=" in words[0]):
@@ -222,7 +223,7 @@ class Scenario:
         links = dict(sorted((links_drawn(drawing) if drawing else links_listed(words)).items()))
         if not links or min(links.values()) < 1:
             raise ValueError(f"expected links that cost 1 or more, found {links}")
-        self._network = self._built(made, Timing(**timing), links)
+        self._network = self._built(made, Timing(**timing), links, chosen.row.needs)
         self._unlinked.clear()
         self._say(
             "links " + " ".join(f"{a}-{b}" + cost_text(cost) for (a, b), cost in links.items())
@@ -235,9 +236,13 @@ class Scenario:
             self._logs = logs
         self._begun = self.network.now
 
-    def _built(self, made: Callable[..., Router], timing: Timing, links: Links) -> Wire:
+    def _built(
+        self, made: Callable[..., Router], timing: Timing, links: Links, needs: frozenset[str]
+    ) -> Wire:
         topologies = Topologies()
-        network = Wire(lambda name, life: made(name, life, timing, topologies), self, Random(1))
+        network = Wire(
+            lambda name, life: made(name, life, timing, topologies), self, Random(1), needs
+        )
         network.losing = []
         network.missed = self._missed
         for one, other in links:
@@ -411,6 +416,10 @@ class Scenario:
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         if type(action.packet).__name__ not in self._hidden:
             self._note(now, node.name, f"drops {packet_text(action.packet)} ({action.reason})")
+
+    def told(self, now: int, node: Node, action: UserAction) -> None:
+        values = ", ".join(map(str, msgspec.structs.astuple(action)))
+        self._note(now, node.name, f"{type(action).__name__.lower()}: {values}")
 
     def _missed(self, node: Node, packet: Packet) -> None:
         if not node.running and type(packet).__name__ not in self._hidden:

@@ -18,7 +18,7 @@ from tidings.sim.ledger import Ledger
 from tidings.sim.load import Test as Condition
 from tidings.sim.load import Want, draw_event, draw_want
 from tidings.sim.network import Network, Node
-from tidings.sim.oracle import Oracle, Truth
+from tidings.sim.oracle import Oracle, truth_of
 from tidings.sim.plants import PLANTS, catch
 from tidings.sim.swarm import SwarmError, check_protocol, fault_kinds, swarm
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
@@ -125,12 +125,13 @@ class Place:
         self.a, self.b = self.network.add_node("a"), self.network.add_node("b")
         self.network.add_link("a", "b", 1, MILLISECOND)
         self.a.running = self.b.running = True
-        self.oracle.found_right(self.network, Truth(self.network))
+        truth = truth_of(self.network)
+        self.oracle.found_right(self.oracle.situation(self.network, truth, (), exact=False))
         self.oracle.subscribe("s", "b", Want(((Condition("kind", "=", 1),),)))
 
     def publish(self, number: int = 1, kind: int = 1, stable: bool = True) -> Publication:
         event = {"number": number, "kind": kind}
-        self.oracle.publish(event, "a", stable, Truth(self.network))
+        self.oracle.publish(event, "a", stable, truth_of(self.network))
         return Publication("a", 1, number, event)
 
     def deliver(self, publication: Publication, node: Node, *ids: str) -> None:

@@ -17,6 +17,7 @@ EXTRAS = {
     **dict.fromkeys((*SPARK, "py4j"), "spark"),
     **dict.fromkeys((*GRAPHS, "matplotlib"), "lab"),
     **dict.fromkeys(PAGES, "live"),
+    "cryptography": "seal",
 }
 
 

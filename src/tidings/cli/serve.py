@@ -34,7 +34,12 @@ def serve(
     name: Annotated[
         str | None, typer.Option(help="The router's name; by default its address.")
     ] = None,
-    scheme: Annotated[str, typer.Option(help="content, or flooding for comparison.")] = "content",
+    protocol: Annotated[
+        str, typer.Option(help="How events are routed: cbcb, or flood for comparison, or others.")
+    ] = "cbcb",
+    option: Annotated[
+        list[str] | None, typer.Option(help="An option of the protocol, key=value; repeatable.")
+    ] = None,
     http: Annotated[
         str | None, typer.Option(help="HOST:PORT of the pages /metrics, /status and /health.")
     ] = None,
@@ -64,6 +69,7 @@ def serve(
     from tidings.live.serving import run
     from tidings.live.serving import serve as serve_router
     from tidings.live.settings import Dial, Settings, read_address, read_settings
+    from tidings.routing.options import OptionsError, read_pairs
 
     try:
         if config is not None:
@@ -76,12 +82,13 @@ def serve(
                 host=host,
                 port=port,
                 links=tuple(Dial(*read_address(one, "--link")) for one in link or ()),
-                scheme=scheme,
+                protocol=protocol,
+                options=read_pairs(option or (), "--option"),
                 http_host=pages[0],
                 http_port=pages[1],
                 record=record,
             )
-    except ConfigurationError as error:
+    except (ConfigurationError, OptionsError) as error:
         complain(f"tidings serve: {error}")
         return 2
     if settings.http_port is not None:

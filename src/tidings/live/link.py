@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -24,7 +24,7 @@ from tidings.live.flow import Gate, Lane, Outflow
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.pending import Pending
 from tidings.live.stream import Stream
-from tidings.routing.packets import Packet, Publication, Switch
+from tidings.routing.packets import Packet, Publication, Switch, publication_of
 from tidings.wire.errors import WireError
 from tidings.wire.messages import (
     Carry,
@@ -58,12 +58,14 @@ def encoded(packet: Packet) -> bytes:
     return _last[1]
 
 
-LANED: Final = (Publication, Switch)  # packets that keep their order in a lane
-
-
 def lane_of(packet: Publication | Switch) -> Lane:
     """The lane of an event: those of one source that follow one tree."""
     return packet.source, packet.topology
+
+
+def laned(packet: Packet) -> Publication | Switch | None:
+    """What a packet bears that keeps its order in a lane: an event, or a mark between events."""
+    return packet if type(packet) is Switch else publication_of(packet)
 
 
 class Link:
@@ -120,7 +122,7 @@ class Link:
         self._unsaid: dict[Lane, int] = {}  # the newest packet processed, not reported yet
         self._report_all = False  # whether the other end may have missed a report
         # Events of lanes that wait for room; a lane that waits has an entry, perhaps empty.
-        self._inbox: dict[Lane, deque[tuple[int, Publication | Switch, bool]]] = {}
+        self._inbox: dict[Lane, deque[tuple[int, Packet, Publication | Switch, bool]]] = {}
         self.overfull = False
         self._until_taken.clear()
         self._until_confirmed.clear()
@@ -166,9 +168,10 @@ class Link:
         self._kept_bytes += len(data)
         self._unsent += 1
         self.overfull = self._kept_bytes > self._limits.kept_bytes
-        if isinstance(packet, LANED):
-            self.flow.sent(lane_of(packet), self._number, len(data))
-        if type(packet) is Publication:
+        ordered = laned(packet)
+        if ordered is not None:
+            self.flow.sent(lane_of(ordered), self._number, len(data))
+        if type(ordered) is Publication:
             self.events_out += 1
         else:
             self.control_out += 1
@@ -267,24 +270,27 @@ class Link:
         if number != self._heard + 1:
             raise WireError("out-of-turn", f"number {number} after {self._heard}")
         self._heard = number
-        if type(packet) is Publication:
+        ordered = laned(packet)
+        if type(ordered) is Publication:
             self.events_in += 1
         else:
             self.control_in += 1
-        if isinstance(packet, LANED):
-            waiting = self._inbox.get(lane_of(packet))
+        if ordered is not None:
+            waiting = self._inbox.get(lane_of(ordered))
             if waiting is None:
-                self._process(number, packet, confirm)
+                self._process(number, packet, ordered, confirm)
             else:
-                waiting.append((number, packet, confirm))
+                waiting.append((number, packet, ordered, confirm))
         else:
             self._on_packet(self, packet, None)
 
-    def _process(self, number: int, event: Publication | Switch, confirm: bool) -> None:
+    def _process(
+        self, number: int, packet: Packet, ordered: Publication | Switch, confirm: bool
+    ) -> None:
         """Let the router have an event; if it finds no room, the next of its lane wait."""
-        resets, lane = self._resets, lane_of(event)
+        resets, lane = self._resets, lane_of(ordered)
         pending = self._follow(number) if confirm else None
-        gate = self._on_packet(self, event, pending)
+        gate = self._on_packet(self, packet, pending)
         if pending is not None:
             pending.end()
         if resets != self._resets:
@@ -313,8 +319,8 @@ class Link:
         """The router has processed the events of a lane up to this one, which came by other links:
         discard those that wait here (`docs/decisions/0008-flow-control-by-source.md`)."""
         waiting = self._inbox.get(lane)
-        while waiting and waiting[0][1].life == life and waiting[0][1].number <= newest:
-            number, _, confirm = waiting.popleft()
+        while waiting and waiting[0][2].life == life and waiting[0][2].number <= newest:
+            number, _, _, confirm = waiting.popleft()
             self._unsaid[lane] = number
             if confirm:
                 self.confirm(number, True, self.life)

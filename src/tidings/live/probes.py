@@ -138,7 +138,7 @@ class Probes:
             held = router.explain(int(number), probe.event) if number.isdecimal() else None
             finding["subscription"] = held or {"held": False}
             return finding, []
-        hop = router.protocol.snapshot().get("hops", {}).get(target)
+        hop = (router.protocol.hops or {}).get(target)
         if hop is None:
             finding["unreachable"] = target
             return finding, []

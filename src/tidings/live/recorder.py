@@ -18,7 +18,7 @@ import msgspec
 from tidings.live.edge import Growing
 from tidings.routing.planes.board import Board
 from tidings.routing.protocol import Action, Cause, Timing
-from tidings.routing.protocols import PROTOCOLS
+from tidings.routing.protocols import Chosen, protocol
 from tidings.wire.frames import MAX_ROUTER, Frames, frame
 from tidings.wire.messages import encode
 
@@ -30,6 +30,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     life: int
     protocol: str
     timing: list[int]
+    options: dict[str, Any] = {}  # of the protocol
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -52,9 +53,10 @@ class Difference(NamedTuple):
 class Recorder:
     """Writes a recording."""
 
-    def __init__(self, path: Path, node: str, life: int, protocol: str, timing: Timing) -> None:
+    def __init__(self, path: Path, node: str, life: int, chosen: Chosen, timing: Timing) -> None:
         self._file = path.open("wb")
-        self._file.write(frame(encode(Header(node, life, protocol, list(timing)))))
+        options = msgspec.structs.asdict(chosen.options)
+        self._file.write(frame(encode(Header(node, life, chosen.name, list(timing), options))))
 
     def write(self, now: int, cause: Cause, actions: list[Action]) -> None:
         """Record a cause and its actions."""
@@ -90,8 +92,9 @@ def read_recording(path: Path) -> tuple[Header, Iterator[Entry]]:
 def replay(path: Path) -> tuple[int, list[Difference]]:
     """Replay a recording: how many causes there were, and where the actions differ."""
     header, entries = read_recording(path)
-    make = PROTOCOLS[header.protocol].make
+    chosen = protocol(header.protocol, header.options)
     board = Board(Growing())
+    make = chosen.row.configured(chosen.options)
     router = make(header.node, header.life, Timing(*header.timing), board=board)
     differences = []
     count = 0

@@ -65,7 +65,7 @@ class Router:
         self.port = self._server.sockets[0].getsockname()[1]
         if settings.record is not None:
             self._recorder = Recorder(
-                settings.record, self.node, core.life, settings.protocol, settings.timing
+                settings.record, self.node, core.life, settings.chosen, settings.timing
             )
         with clock:
             core.start(self._recorder)
@@ -114,7 +114,7 @@ class Router:
             self._tls.load_cert_chain(settings.certificate, settings.key)
         if any(dial.tls for dial in settings.links):
             self._client_tls = client_tls(settings.authority)
-        fixed = ("node", "host", "port", "scheme", "http_host", "http_port", "record")
+        fixed = ("node", "host", "port", "protocol", "options", "http_host", "http_port", "record")
         differ = [name for name in fixed if getattr(settings, name) != getattr(self.settings, name)]
         if self._clock is not None:
             with self._clock:

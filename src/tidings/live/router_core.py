@@ -34,10 +34,11 @@ from tidings.live.settings import Dial, Settings
 from tidings.live.store import Memory, Store
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
-from tidings.routing.packets import Packet, Publication
+from tidings.routing.packets import Packet, publication_of
 from tidings.routing.protocol import (
     SECOND,
     Action,
+    Broadcast,
     Cause,
     Deliver,
     Drop,
@@ -52,7 +53,7 @@ from tidings.routing.protocol import (
     Unsubscribe,
     Woken,
 )
-from tidings.routing.protocols import PROTOCOLS
+from tidings.routing.protocols import NEVER
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
 
@@ -118,9 +119,12 @@ class RouterCore:
         self.probes = Probes(self)
         self.doorway = Doorway(self)
         self.dialler = Dialler(self)
-        self.protocol = PROTOCOLS[settings.protocol].make(
+        row = self.row = settings.chosen.row
+        self.protocol = row.configured(settings.chosen.options)(
             self.node, self.life, settings.timing, board=self.edge.board
         )
+        self._keeps_order = row.ordered != NEVER  # by dropping what a later event overtook
+        self._copies = row.copies  # whether an event comes by several links
         self.entropy = entropy
         self._secret = entropy(128).to_bytes(16, "big")
         self._store: Store = store or Memory()
@@ -212,11 +216,11 @@ class RouterCore:
         if actions:
             self._act(actions)
         is_event = isinstance(cause, Publish) or (
-            isinstance(cause, Received) and type(cause.packet) is Publication
+            isinstance(cause, Received) and publication_of(cause.packet) is not None
         )
         if not is_event:  # events change no timer
             self._arm()
-            if self._switching.full and not getattr(self.protocol, "is_switching", False):
+            if self._switching.full and not self.protocol.is_switching:
                 self._switching.clear()
 
     def _act(self, actions: list[Action]) -> None:
@@ -232,6 +236,9 @@ class RouterCore:
                 self.counts.dropped_packets += 1
                 reason = action.reason  # type: ignore[union-attr]
                 self.drops[reason] = self.drops.get(reason, 0) + 1
+            elif kind is Broadcast:
+                for neighbour in self.links:
+                    self._send(neighbour, action.packet)  # type: ignore[union-attr]
             else:
                 raise TypeError(f"expected an action, found {action!r}")
 
@@ -255,7 +262,7 @@ class RouterCore:
 
     def switching(self) -> Gate | None:
         """The gate to wait for before anything is published, while the source's tree changes."""
-        if not getattr(self.protocol, "is_switching", False):
+        if not self.protocol.is_switching:
             return None
         self._switching.full = True
         return self._switching
@@ -298,17 +305,18 @@ class RouterCore:
 
     def packet(self, link: Link, packet: Packet, follow: Pending | None) -> Gate | None:
         """A neighbour has sent a packet; return the gate of a full queue on its path, if any."""
-        if type(packet) is Publication:
-            reason = check_event(packet.event, reserved=TO in packet.event)
+        publication = publication_of(packet)
+        if publication is not None:
+            reason = check_event(publication.event, reserved=TO in publication.event)
             if reason is not None:
                 raise WireError("malformed", reason)
         self._gates = []
         self._pending = (None, follow)
         self.happen(Received(link.neighbour, packet))
         self._pending = (None, None)
-        if type(packet) is Publication and not packet.topology:  # it follows no tree
+        if self._copies and publication is not None:
             for other in self.links.values():
-                other.skip(lane_of(packet), packet.life, packet.number)
+                other.skip(lane_of(publication), publication.life, publication.number)
         return self._gate()
 
     def _gate(self) -> Gate | None:
@@ -321,9 +329,10 @@ class RouterCore:
         link = self.links.get(neighbour)
         if link is None:
             return
-        if type(packet) is Publication:
+        publication = publication_of(packet)
+        if publication is not None:
             link.send(packet, *self._pending)
-            gate = link.flow.gate(lane_of(packet))
+            gate = link.flow.gate(lane_of(publication))
             if gate is not None:
                 self._gates.append(gate)
         else:
@@ -347,7 +356,7 @@ class RouterCore:
                 self._feedback_came(event)
             return
         life, newest = self._newest.get(publication.source, (0, 0))
-        if life == publication.life and publication.number <= newest:
+        if life == publication.life and publication.number <= newest and self._keeps_order:
             self.counts.late += 1
             return
         numbers = self.edge.match(event)
@@ -572,13 +581,13 @@ class RouterCore:
 
     def status(self) -> dict[str, Any]:
         """The state and the counters of the router, as JSON."""
-        state = self.protocol.snapshot()
+        protocol = self.protocol
         sessions = self.sessions.values()
         return {
             "node": self.node,
-            "scheme": self.settings.scheme,
+            "protocol": self.settings.protocol,
             "up_s": round((self.timers.now - self._started_at) / SECOND, 1),
-            "settled": state.get("settled", True),
+            "settled": protocol.is_settled(),
             "epoch": self.epoch,
             "sessions": len(self.sessions),
             "connected": sum(s.stream is not None for s in sessions),
@@ -593,16 +602,16 @@ class RouterCore:
             "links": {name: link.status() for name, link in sorted(self.links.items())},
             "interests": {
                 name: text if len(text) <= 200 else text[:199] + "…"
-                for name, text in state.get("table", {}).items()
+                for name, text in sorted(protocol.table.items())
             },
-            "topology": state.get("topology", 0),
-            "reaches": sorted(state.get("hops", {})),
+            "topology": protocol.snapshot().get("topology", 0),
+            "reaches": sorted(protocol.hops or ()),
         }
 
     def troubles(self) -> list[str]:
         """Why this router does not serve everyone as it should; empty if it does."""
         found = [f"no link to {place}" for place in self.dialler.missing()]
-        if not self.protocol.snapshot().get("settled", True):
+        if not self.protocol.is_settled():
             found.append("routes are not settled")
         held = sum(session.is_held for session in self.sessions.values())
         if held:

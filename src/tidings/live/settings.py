@@ -7,19 +7,20 @@ error.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from tidings.live.access import ConfigurationError, Principal, is_loopback, read_principals
+from tidings.routing.options import OptionsError
 from tidings.routing.protocol import MILLISECOND, SECOND, Timing
-from tidings.routing.protocols import PROTOCOLS
+from tidings.routing.protocols import SIMULATED, Chosen, protocol
 
 # A link notices a broken or silent connection itself, long before hellos are missing. So `dead` is
 # long: a busy machine that sends its hellos late is no reason to change routes.
 LIVE: Final = Timing(hello=500 * MILLISECOND, dead=30 * SECOND)
-# The protocol that implements each scheme.
-PROTOCOL_OF_SCHEME: Final = {"content": "cbcb", "flooding": "flood"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 0
     links: tuple[Dial, ...] = ()
-    scheme: str = "content"
+    protocol: str = "cbcb"  # perhaps with options: `name:key=value,...`
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the protocol
     http_host: str = "127.0.0.1"
     http_port: int | None = None
     principals: tuple[Principal, ...] = ()
@@ -56,9 +58,14 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= len(self.node) <= 128 or "/" in self.node:
             raise ConfigurationError(f"node: expected a name without a slash, found {self.node!r}")
-        if self.scheme not in PROTOCOL_OF_SCHEME:
+        try:
+            beyond = self.chosen.row.needs & SIMULATED
+        except OptionsError as error:
+            raise ConfigurationError(f"protocol: {error}") from None
+        if beyond:
             raise ConfigurationError(
-                f"scheme: expected one of {', '.join(PROTOCOL_OF_SCHEME)}, found {self.scheme!r}"
+                f"protocol: {self.chosen.name} needs {', '.join(sorted(beyond))}, "
+                "which only the simulator has"
             )
         if not is_loopback(self.host) and not self.principals:
             raise ConfigurationError(
@@ -72,12 +79,10 @@ class Settings:
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("tls: expected both certificate and key, or neither")
 
-    @property
-    def protocol(self) -> str:
-        """The name in PROTOCOLS of the protocol that this router runs."""
-        name = PROTOCOL_OF_SCHEME[self.scheme]
-        assert name in PROTOCOLS
-        return name
+    @cached_property
+    def chosen(self) -> Chosen:
+        """The protocol that this router runs, and its options."""
+        return protocol(self.protocol, dict(self.options))
 
 
 def read_address(text: str, where: str) -> tuple[str, int]:
@@ -137,8 +142,12 @@ def settings_of(content: dict[str, Any], where: str, folder: Path) -> Settings:
         elif key == "http":
             host, port = read_address(_text(value, where, key), f"{where}: {key}")
             given["http_host"], given["http_port"] = host, port
-        elif key == "scheme":
-            given["scheme"] = _text(value, where, key)
+        elif key == "protocol":
+            given["protocol"] = _text(value, where, key)
+        elif key == "options":
+            if not isinstance(value, dict):
+                raise ConfigurationError(f"{where}: options: expected a table, found {value!r:.40}")
+            given["options"] = value
         elif key == "link":
             rows = value if isinstance(value, list) else [value]
             given["links"] = tuple(_dial(row, f"{where}: link") for row in rows)
@@ -153,7 +162,7 @@ def settings_of(content: dict[str, Any], where: str, folder: Path) -> Settings:
                 raise ConfigurationError(f"{where}: tls: expected certificate, key, authority")
             given |= {name: folder / _text(path, where, name) for name, path in value.items()}
         else:
-            known = "name, listen, http, scheme, link, access, link_token, record, tls"
+            known = "name, listen, http, protocol, options, link, access, link_token, record, tls"
             raise ConfigurationError(f"{where}: expected one of {known}, found {key!r}")
     if "node" not in given:
         raise ConfigurationError(f"{where}: name: expected the router's name")

@@ -4,11 +4,17 @@ Packets are values: frozen and comparable. As MessagePack, a packet is a short a
 with the number of its kind. The simulator counts its bytes, the wire sends them. The name of a node
 is a text. A *life* (an incarnation) is a number that a node gets when it starts without a memory;
 lives are told apart, never ordered. Within a life, numbers grow.
+
+Kinds below 20 are of planes and of the first protocols. Each family has twenty numbers of its own:
+from 20 the reverse path, 40 layers, lists and groups, 60 structured overlays, 80 keys, 100 semantic
+overlays, 120 the air; from 140 there are further planes. A packet that bears an event has a row in
+`BEARERS`; no other wraps one.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -129,7 +135,169 @@ class Switched(Struct, frozen=True, gc=False, array_like=True, tag=14):
     number: int
 
 
-Packet = (
+class Answer(Struct, frozen=True, gc=False, array_like=True, tag=16):
+    """Feedback (S28) on its path to the node that published an event."""
+
+    source: str  # where the event was published
+    life: int
+    number: int
+    replier: str  # the node whose subscriber replies
+    replier_life: int
+    id: int  # the replier's number for it
+    message: dict[str, Any]
+    hops: int = 0  # that it has made
+
+
+class Returned(Struct, frozen=True, gc=False, array_like=True, tag=17):
+    """Feedback could not be handed over: told to the node that sent it, on the same path."""
+
+    replier: str
+    replier_life: int
+    id: int
+    reason: str
+
+
+class Entries(Struct, frozen=True, gc=False, array_like=True, tag=140):
+    """What the users of a node want or advertise, or how it has changed; held by other nodes."""
+
+    kind: int  # 0: interests, 1: advertisements
+    origin: str
+    life: int
+    number: int
+    turn: int  # how often the origin has told this number again
+    before: int  # the number that the change is from; 0: `added` is all there is
+    added: tuple[tuple[str, str], ...]  # id and predicate
+    removed: tuple[str, ...]  # ids
+
+
+class Kept(Struct, frozen=True, gc=False, array_like=True, tag=141):
+    """I hold the entries of this number, and so do all below me in the origin's tree."""
+
+    kind: int
+    origin: str
+    life: int
+    number: int
+    turn: int
+    topology: int  # the links by which I know who is below me, as a digest
+
+
+class Holdings(Struct, frozen=True, gc=False, array_like=True, tag=142):
+    """Whose entries I hold, up to which number: send me what you have newer."""
+
+    kind: int
+    known: tuple[tuple[str, int, int], ...]  # origin, life, number
+
+
+# Two layers (L1, L2). `Put` and `Stored` carry subscriptions to the nodes that hold them, `Report`
+# says by which epoch a node has placed its own and publishes, `Walk` and `Walked` lead an event
+# past the nodes that match it, `Consignment` and `Spread` take it to subscribers. Where an
+# application seals what it carries, `Put` and `Walk` travel as `Sealed`, and payloads are bytes.
+
+Payload = Publication | bytes  # an event; bytes where it is sealed
+Slot = tuple[str, int, int, int]  # of a stored subscription: its id, X, home and key
+Stop = tuple[str, tuple[tuple[int, int], ...]]  # a node to visit; the homes and keys to ask there
+
+
+class Consignment(Struct, frozen=True, gc=False, array_like=True, tag=40):
+    """An event for subscribers at the nodes that the envelope names."""
+
+    application: str
+    payload: Payload
+
+
+class Spread(Struct, frozen=True, gc=False, array_like=True, tag=41):
+    """An event for all nodes, on the tree of the node that sends it."""
+
+    application: str
+    source: str  # the root of the tree: not who published the event
+    life: int
+    number: int  # of what this root has spread
+    topology: int  # the view by which the root computed its tree
+    everywhere: bool  # whether some node did not know the view, so that every link is taken
+    payload: Payload
+
+
+class Put(Struct, frozen=True, gc=False, array_like=True, tag=42):
+    """Hold these subscriptions for me, and give those up."""
+
+    application: str
+    owner: str
+    life: int
+    number: int
+    anew: bool  # whether the receiver forgets all that it held for the owner
+    added: tuple[tuple[Slot, str], ...]  # with their predicates
+    removed: tuple[Slot, ...]
+    digest: int  # of all that the receiver then holds for the owner
+
+
+class Stored(Struct, frozen=True, gc=False, array_like=True, tag=43):
+    """I have done as the `Put` of this number says."""
+
+    application: str
+    keeper: str
+    life: int  # of the owner whom it answers
+    number: int
+    agrees: bool  # whether I hold what the owner thinks
+
+
+class Report(Struct, frozen=True, gc=False, array_like=True, tag=44):
+    """How far I am with the epochs of an application."""
+
+    application: str
+    node: str
+    life: int
+    number: int
+    placed: int  # the newest epoch in which all my subscriptions lie where they must
+    used: int  # the epoch by which I publish
+    asks: bool  # whether I wait for yours
+
+
+class Walk(Struct, frozen=True, gc=False, array_like=True, tag=45):
+    """An event on its walk past the nodes that match it."""
+
+    application: str
+    source: str
+    life: int
+    number: int
+    part: int  # of the walks of one event, where it takes several
+    regions: int  # X
+    stops: tuple[Stop, ...]  # those that are left, the receiver's first
+    publication: Publication
+    payload: bytes  # for subscribers, where it is sealed; else empty
+    found: tuple[str, ...]  # nodes that want it, where they are gathered
+
+
+class Walked(Struct, frozen=True, gc=False, array_like=True, tag=46):
+    """I have matched the event of this number, and so many stops are left."""
+
+    application: str
+    life: int
+    number: int
+    part: int
+    left: int
+    found: tuple[str, ...]  # nodes that want it so far, where they are gathered
+
+
+class Sealed(Struct, frozen=True, gc=False, array_like=True, tag=48):
+    """A `Put` or a `Walk` that only nodes of the matching layer can read."""
+
+    application: str
+    box: bytes
+
+
+LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed
+
+
+class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
+    """A packet with the list of the nodes that it is for: explicit multicast (S4)."""
+
+    targets: tuple[str, ...]
+    topology: int  # the view by which it travels
+    turns: int  # how often a node has had to choose another view for it
+    inner: LayerPacket
+
+
+Contents = (
     Hello
     | Records
     | Summary
@@ -144,4 +312,45 @@ Packet = (
     | Again
     | Switch
     | Switched
+    | Answer
+    | Returned
+    | Entries
+    | Kept
+    | Holdings
+    | LayerPacket
+    | Listed
+    | Spread
 )
+
+
+class Parcel(Struct, frozen=True, gc=False, array_like=True, tag=15):
+    """The envelope of the carrier: a packet from any node to any other."""
+
+    source: str
+    life: int
+    number: int  # by which copies are known
+    target: str
+    hops: int  # that it has made
+    packet: Contents  # a parcel holds no parcel
+
+
+Packet = Contents | Parcel
+
+BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
+    Publication: lambda packet: packet,
+    Parcel: lambda packet: publication_of(packet.packet),
+    Listed: lambda packet: publication_of(packet.inner),
+    Consignment: lambda packet: _unsealed(packet.payload),
+    Spread: lambda packet: _unsealed(packet.payload),
+    Walk: lambda packet: packet.publication,
+}
+
+
+def _unsealed(payload: Payload) -> Publication | None:
+    return payload if isinstance(payload, Publication) else None
+
+
+def publication_of(packet: Packet) -> Publication | None:
+    """The event that a packet bears, itself or in its envelope; None for any other packet."""
+    bears = BEARERS.get(type(packet))
+    return None if bears is None else bears(packet)

@@ -2,6 +2,7 @@
 
     handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
     explain_links(source, event) -> for each link, whether the event would take it, and why
+    is_settled(), is_switching, hops, table: what those around it must know
 
 Time is nanoseconds on the node's own clock, which may leap, forward and back. Equal state and cause
 give equal actions: a protocol reads no clock, draws no random numbers, and depends on no order
@@ -11,6 +12,7 @@ Causes and actions are plain values, so a run can be recorded and replayed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from typing import Protocol as Interface
 
@@ -57,9 +59,11 @@ class Subscribe(Struct, frozen=True, gc=False, tag=True):
 
 
 class Unsubscribe(Struct, frozen=True, gc=False, tag=True):
-    """The subscriber gives the subscription up."""
+    """A subscriber gives a subscription up: the one with this id, or without an id the oldest with
+    an equal predicate."""
 
     id: str
+    predicate: str = ""
 
 
 class Publish(Struct, frozen=True, gc=False, tag=True):
@@ -68,11 +72,56 @@ class Publish(Struct, frozen=True, gc=False, tag=True):
     event: dict[str, Any]
 
 
+class Advertise(Struct, frozen=True, gc=False, tag=True):
+    """What is published here from now on matches this, or another advertisement of this node."""
+
+    id: str
+    predicate: str
+
+
+class Unadvertise(Struct, frozen=True, gc=False, tag=True):
+    """An advertisement is withdrawn."""
+
+    id: str
+
+
+class Feedback(Struct, frozen=True, gc=False, tag=True):
+    """A subscriber here replies to the publisher of an event."""
+
+    id: int  # by which it hears if the publisher is gone; another for each reply of this node
+    source: str  # node, life and number of the publication
+    life: int
+    number: int
+    message: dict[str, Any]
+
+
+class Decline(Struct, frozen=True, gc=False, tag=True):
+    """Whoever published the event is no longer here: tell the one who replied (`Answered`)."""
+
+    replier: str
+    replier_life: int
+    id: int
+    reason: str
+
+
 class Leave(Struct, frozen=True, gc=False, tag=True):
     """The node is about to stop, and says good-bye."""
 
 
-Cause = Received | Woken | LinkUp | LinkDown | Subscribe | Unsubscribe | Publish | Leave
+Cause = (
+    Received
+    | Woken
+    | LinkUp
+    | LinkDown
+    | Subscribe
+    | Unsubscribe
+    | Publish
+    | Advertise
+    | Unadvertise
+    | Feedback
+    | Decline
+    | Leave
+)
 
 
 # Actions
@@ -105,7 +154,44 @@ class Drop(Struct, frozen=True, gc=False, tag=True):
     packet: Packet
 
 
-Action = Send | Deliver | Established | Drop
+class InForce(Struct, frozen=True, gc=False, tag=True):
+    """What is published here from now on, and matches these advertisements, reaches every
+    subscription that is established."""
+
+    ids: tuple[str, ...]
+
+
+class Refused(Struct, frozen=True, gc=False, tag=True):
+    """The protocol cannot serve these subscriptions, and why; it has given them up."""
+
+    subscriptions: tuple[str, ...]
+    reason: str
+
+
+class Answered(Struct, frozen=True, gc=False, tag=True):
+    """Feedback has come for whoever published the event of this number here."""
+
+    number: int
+    message: dict[str, Any]
+    replier: str  # node, life and id of the reply, to decline it
+    replier_life: int
+    id: int
+
+
+class Unanswered(Struct, frozen=True, gc=False, tag=True):
+    """The feedback of this id did not reach its publisher, and why."""
+
+    id: int
+    reason: str
+
+
+class Broadcast(Struct, frozen=True, gc=False, tag=True):
+    """Give a packet to whoever hears this node, at once (the air of paper M)."""
+
+    packet: Packet
+
+
+Action = Send | Deliver | Established | Drop | InForce | Refused | Answered | Unanswered | Broadcast
 
 
 class Timing(NamedTuple):
@@ -143,6 +229,21 @@ class Protocol(Interface):
 
     def snapshot(self) -> dict[str, Any]:
         """Its state as plain values."""
+
+    def is_settled(self) -> bool:
+        """Whether it is at rest: it has told and heard all that it must, as far as it knows."""
+
+    @property
+    def is_switching(self) -> bool:
+        """Whether its publishers must wait, because later events might overtake theirs."""
+
+    @property
+    def hops(self) -> Mapping[str, str] | None:
+        """The neighbour that leads to each node that it knows of; None if it knows no paths."""
+
+    @property
+    def table(self) -> dict[str, str]:
+        """The predicate that it keeps for each interface, itself and not a copy; perhaps empty."""
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why.

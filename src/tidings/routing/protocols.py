@@ -1,39 +1,154 @@
-"""The protocols by name. A new one is a file beside this one and a row here."""
+"""The protocols by name. A new one is a file in the folder of its family and a row here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
-from tidings.routing.flooding.router import FloodRouter
-from tidings.routing.protocol import Protocol
-from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
-from tidings.routing.source_trees.content import ContentRouter
+from msgspec import Struct
+
+from tidings.routing.flooding import router as flooding
+from tidings.routing.layers import judging
+from tidings.routing.layers.delivery import DELIVERY
+from tidings.routing.layers.matching import MATCHING
+from tidings.routing.layers.router import LayeredRouter
+from tidings.routing.layers.settings import pair
+from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
+from tidings.routing.protocol import Protocol, Timing
+from tidings.routing.reverse_path import subscription_forwarding
+from tidings.routing.source_trees import agreement, content
+from tidings.routing.truth import Disagreements, Hops, Situation
+from tidings.routing.twin import Links
+
+# What a protocol may need of what is below it. The simulator refuses a send that needs more.
+NEIGHBOURS: Final = "neighbours"  # links to some nodes
+UNICAST: Final = "unicast"  # a path to any node, hop by hop (`Carried`)
+MULTICAST: Final = "multicast"  # groups
+KEYS: Final = "keys"  # a structured overlay
+ANYONE: Final = "anyone"  # to speak to any node that it has heard of (`Meshed`)
+AIR: Final = "air"  # to be heard by whoever is near (`Broadcast`)
+NEEDS: Final = frozenset({NEIGHBOURS, UNICAST, MULTICAST, KEYS, ANYONE, AIR})
+SIMULATED: Final = frozenset({ANYONE, AIR})  # what only the simulator has
+
+ALWAYS: Final = "always"  # also while links and nodes are added
+UNCHANGED: Final = "unchanged"  # while none is
+NEVER: Final = "never"
+
+VERBS: Final = ("publish", "subscribe", "unsubscribe", "advertise", "feedback")  # Table I (S28)
+
+Make = Callable[..., Protocol]
+# What is wrong with the links that an event has taken at rest: options, situation, the paths of the
+# nodes, source, event, and the links.
+Objection = Callable[[Any, Situation, Hops, str, dict[str, Any], Links], str | None]
 
 
 class Row(NamedTuple):
-    """A protocol: how to make a node of it, and what it needs and promises."""
+    """A protocol: how to make a node of it, what it needs and promises, and how it is judged."""
 
-    make: Callable[..., Protocol]  # node, life, timing, topologies, matcher, board
+    make: Make  # node, life, timing, topologies, matcher, board; and options, if it has any
     idea: str
+    twin: str  # the scheme from above that tells which links an event takes at rest
+    disagreements: Disagreements  # where the states of all nodes disagree with the truth
+    converges_within: Callable[[Timing, int], int]  # after the last change, by the time to cross
+    options: type[Struct] = NoOptions
+    needs: frozenset[str] = frozenset({NEIGHBOURS})
     any_graph: bool = False  # or only networks without cycles
     confirms: bool = False  # whether it says when a subscription is established
-    judged: bool = False  # whether the simulator holds its routes and tables to the true network
+    advertises: bool = False  # whether advertisements decide anything; else they are in force
+    copies: bool = False  # whether an event may come by several links, all but one in vain
+    ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
+    lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
+    boards: bool = False  # whether it finds links by a board
+    narrow: Struct | None = None  # options with which nodes soon have to say something coarser
+    exact: Callable[[Any], bool] = lambda options: True  # whether they never do
+    foretells: bool = True  # whether a node knows before which links an event takes from it
+    effort: int = 1  # by how much more a run may send than most, before it counts as endless
+    objection: Objection | None = None  # where no scheme from above knows enough to be the twin
+
+    def configured(self, options: Struct | None, make: Make | None = None) -> Make:
+        """What makes a node with these options."""
+        make = make or self.make
+        if options is None or self.options is NoOptions:
+            return make
+        return partial(make, options=options)
+
+
+def _layered(who: str, how: str) -> Row:
+    """Two layers: who wants it, and how does it get there (L1)."""
+    options = pair(who, how)
+    return Row(
+        LayeredRouter,
+        f"{MATCHING[who]}; {DELIVERY[how].idea} (L1)",
+        twin="drp",
+        disagreements=judging.disagreements,
+        converges_within=judging.converges_within,
+        objection=judging.objection,
+        foretells=who != "regions",
+        effort=4,
+        options=options,
+        any_graph=True,
+        confirms=True,
+        ordered=NEVER if who == "regions" else UNCHANGED,
+        narrow=options(rendezvous="hash:kind", replicas=2, hops=2, places=3),
+    )
 
 
 PROTOCOLS: Final[dict[str, Row]] = {
     "cbcb": Row(
-        ContentRouter,
+        content.ContentRouter,
         "advertisements pushed, requests pulled, source trees (F2)",
+        twin="pif",
+        disagreements=agreement.disagreements,
+        converges_within=content.converges_within,
+        options=content.ContentOptions,
         any_graph=True,
         confirms=True,
-        judged=True,
+        boards=True,
+        narrow=content.ContentOptions(characters=100, constants=6, filters=4),
+        exact=lambda options: options == content.USUAL_OPTIONS,
     ),
-    "subscriptions": Row(SubscriptionRouter, "subscriptions learned by the reverse path (S10)"),
+    "subscriptions": Row(
+        subscription_forwarding.SubscriptionRouter,
+        "subscriptions learned by the reverse path (S10)",
+        twin="psf",
+        disagreements=subscription_forwarding.disagreements,
+        converges_within=subscription_forwarding.converges_within,
+    ),
     "flood": Row(
-        FloodRouter,
+        flooding.FloodRouter,
         "every event everywhere, duplicates dropped (S1)",
+        twin="flooding",
+        disagreements=flooding.disagreements,
+        converges_within=flooding.converges_within,
         any_graph=True,
+        copies=True,
+        ordered=UNCHANGED,
         confirms=True,
     ),
+    **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }
+
+
+class Chosen(NamedTuple):
+    """A protocol and its options."""
+
+    name: str
+    row: Row
+    options: Any
+
+
+def protocol(text: str, given: dict[str, Any] | None = None) -> Chosen:
+    """The protocol that a text names, with the options of the text and those `given` beside it.
+
+    >>> protocol("cbcb:characters=200", {"filters": 8}).options
+    ContentOptions(characters=200, constants=8192, filters=8)
+    """
+    name, options = split_text(text)
+    row = PROTOCOLS.get(name)
+    if row is None:
+        raise OptionsError(f"expected one of {', '.join(PROTOCOLS)}, found {name!r:.60}")
+    twice = sorted(options.keys() & (given or {}).keys())
+    if twice:
+        raise OptionsError(f"{name}: option {twice[0]}: given twice")
+    return Chosen(name, row, read_options(row.options, {**options, **(given or {})}, name))

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from tidings.routing.protocol import MILLISECOND, SECOND, Leave
 from tidings.sim.load import draw_want
@@ -202,7 +202,8 @@ def corrupt(storm: Storm) -> Callable[[], None] | None:
     name = storm.some_node()
     if name is None:
         return None
-    table: Any = getattr(storm.network.nodes[name].router, "table", None)
+    router = storm.network.nodes[name].router
+    table = {} if router is None else router.table
     if not table:
         return None
     interface = storm.chance.choice(sorted(table))

@@ -16,28 +16,42 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from tidings.routing.packets import Advertisement, Packet, Publication, Request
+from tidings.overlay.paths import tree_of
+from tidings.routing.packets import Advertisement, Packet, Parcel, Publication, Request
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
     Action,
+    Answered,
+    Broadcast,
     Cause,
     Deliver,
     Drop,
     Established,
+    InForce,
     LinkDown,
     LinkUp,
     Received,
+    Refused,
     Send,
+    Unanswered,
     Woken,
 )
 from tidings.routing.protocol import Protocol as Router
+from tidings.routing.protocols import AIR, ANYONE, NEIGHBOURS, UNICAST
 from tidings.sim.service import Service
 
 ARRIVAL, WAKE, CALL, SERVED = 0, 1, 2, 3
 PER_MILLE: Final = 1_000  # clock rates are thousandths
+UserAction = InForce | Refused | Answered | Unanswered
+# Packets that need more than neighbours; whoever may speak to anyone needs nothing else.
+NEEDED: Final[dict[type, str]] = {Parcel: UNICAST}
 STRAYS: Final = (Publication, Advertisement, Request)  # what a neighbour may send by mistake
 LATE: Final = 60 * MILLISECOND  # by how much a packet may be late, at most
+
+
+class Undeclared(Exception):
+    """A node sends what its protocol has not declared to need."""
 
 
 class Endless(Exception):
@@ -58,6 +72,9 @@ class Watcher(Protocol):
 
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
+
+    def told(self, now: int, node: Node, action: UserAction) -> None:
+        """A node tells its users about advertisements, feedback, or a subscription refused."""
 
 
 class Link:
@@ -154,11 +171,16 @@ class Network:
     """Nodes and links, and what is going to happen."""
 
     def __init__(
-        self, make: Callable[[str, int], Router], watcher: Watcher, chance: Random
+        self,
+        make: Callable[[str, int], Router],
+        watcher: Watcher,
+        chance: Random,
+        needs: frozenset[str] = frozenset({NEIGHBOURS}),
     ) -> None:
         self.make = make
         self.watcher = watcher
         self.chance = chance
+        self.needs = needs  # what the protocol has declared: it may send nothing else
         self.now = 0
         self.nodes: dict[str, Node] = {}
         self.links: dict[tuple[str, str], Link] = {}
@@ -167,6 +189,8 @@ class Network:
         self.may_stray: Callable[[str, str, Any], bool] = lambda source, target, packet: True
         self.service: Service | None = None  # None: nodes take no time
         self.most_packets: int | None = None  # after which the run counts as endless
+        self._paths: tuple[Any, dict[str, dict[str, list[Link]]]] = (None, {})
+        self._last: dict[tuple[str, str], int] = {}  # when the last packet between two arrives
         self._queue: list[tuple[int, int, int, Any, Any, Any]] = []
         self._order = 0
         self._lives = 0
@@ -325,6 +349,13 @@ class Network:
                 watcher.dropped(self.now, node, action)
             elif type(action) is Established:
                 watcher.established(self.now, node, action)
+            elif type(action) is Broadcast:
+                self._declared(AIR, node, action.packet)
+                for target in node.links:
+                    self._send(node, target, action.packet)
+            elif isinstance(action, UserAction):
+                self._mark(f"{self.now} {node.name} {action!r}".encode())
+                watcher.told(self.now, node, action)
             else:
                 raise TypeError(f"no action: {action!r}")
         self._arm(node)
@@ -335,7 +366,14 @@ class Network:
     # Links
 
     def _send(self, node: Node, target: str, packet: Packet) -> None:
-        link = node.links[target]
+        need = NEEDED.get(type(packet))
+        if need is not None and ANYONE not in self.needs:
+            self._declared(need, node, packet)
+        link = node.links.get(target)
+        if link is None:
+            self._declared(ANYONE, node, packet)
+            self._send_far(node, target, packet)
+            return
         if self._packet is not packet:
             self._packet, self._data = packet, self._encode(packet)
         self._packets += 1
@@ -374,6 +412,58 @@ class Network:
             arrival = link.last
         link.last = arrival
         self._arrive(arrival, node, target, packet)
+
+    def _declared(self, need: str, node: Node, packet: Packet) -> None:
+        if need not in self.needs:
+            what = type(packet).__name__
+            raise Undeclared(f"{node.name} sends a {what}: the protocol has not declared {need}")
+
+    def _send_far(self, node: Node, target: str, packet: Packet) -> None:
+        """A node speaks to one that is no neighbour: the packet takes the shortest path below.
+
+        Nodes on the path do not see it, but its links delay, lose, repeat and reorder it.
+        """
+        data = self._encode(packet)
+        self._packets += 1
+        self.watcher.sent(self.now, node, target, packet, len(data))
+        self._trace.update(b"%d %b %b %b" % (self.now, node.name.encode(), target.encode(), data))
+        path = self._path(node.name, target)
+        if path is None:
+            return
+        chance = self.chance.random
+        arrival, late = self.now, False
+        for link in path:
+            arrival += len(data) * link.ns_per_byte + link.delay
+            if not link.plain:
+                if chance() < link.loss:
+                    return
+                if chance() < link.duplicate:
+                    self._arrive(arrival + int(chance() * LATE), node, target, packet)
+                if chance() < link.reorder:
+                    arrival += int(chance() * LATE)
+                    late = True
+        if not late:
+            arrival = self._last[node.name, target] = max(
+                arrival, self._last.get((node.name, target), 0)
+            )
+        self._arrive(arrival, node, target, packet)
+
+    def _path(self, source: str, target: str) -> list[Link] | None:
+        """The links on the path below with the least delay; None if there is none."""
+        cuts = tuple(link.cut > 0 for link in self.links.values())
+        if self._paths[0] != cuts:
+            self._paths = cuts, {}
+        known = self._paths[1]
+        if source not in known:
+            delays: dict[str, dict[str, int]] = {name: {} for name in self.nodes}
+            for (one, other), link in self.links.items():
+                if not link.cut:
+                    delays[one][other] = max(1, link.delay)
+            paths: dict[str, list[Link]] = {source: []}
+            for node, parent in tree_of(delays, source).parent.items():
+                paths[node] = [*paths[parent], self.links[parent, node]]
+            known[source] = paths
+        return known[source].get(target)
 
     def _arrive(self, time: int, source: Node, target: str, packet: Packet) -> None:
         self._push(time, ARRIVAL, source.name, self.nodes[target], packet)

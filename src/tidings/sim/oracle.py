@@ -3,21 +3,21 @@
 It always checks that nothing is delivered twice, nothing that does not match, nothing that nobody
 published, and that no node sends an event over a link twice. While the network is stable, it checks
 that every event arrives which was published after a subscription was established, and matches it.
-At rest it checks that tables are exact, that there are records of exactly the nodes that run, and
-that an event takes the very links that paper U's scheme PIF gives it. `load` decides whether an
-event matches, not the language.
+Each protocol says in its row what its nodes must agree with, and which scheme from above tells the
+links that an event takes at rest. `load` decides whether an event matches, not the language.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
 
-from tidings.routing.packets import Packet, Publication
+from tidings.routing.packets import Listed, Packet, Parcel, Spread, publication_of
 from tidings.routing.protocol import SECOND, Deliver, Drop, Established
+from tidings.routing.truth import Hops, Sample, Situation, Truth
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import AnyWant, Event
-from tidings.sim.network import Network, Node
+from tidings.sim.network import Network, Node, UserAction
 
 TRANSIT = 2 * SECOND  # after it an event that has not arrived counts as lost
 MOST_VIOLATIONS = 20
@@ -30,11 +30,12 @@ class Enough(Exception):
 class Held:
     """A subscription that a node holds."""
 
-    __slots__ = ("established", "newest", "node", "reach", "want")
+    __slots__ = ("established", "newest", "node", "reach", "text", "want")
 
     def __init__(self, node: str, want: AnyWant) -> None:
         self.node = node
         self.want = want
+        self.text = str(want)
         self.established = False
         self.reach: set[str] = set()  # the nodes that must send it what it matches
         self.newest: dict[str, int] = {}  # by source: the number of the last event that was due
@@ -52,7 +53,8 @@ class Fate:
         self.hoped: dict[str, None] = {}  # those that may get it or miss it
         self.got: set[str] = set()
         self.closed = False  # whether its time is up
-        self.edges: dict[tuple[str, int, str], None] = {}  # links taken: from, its life, to
+        # Links taken: from, its life, to; and the target and the hops of a parcel.
+        self.edges: dict[tuple[str, int, str, str, int], None] = {}
         self.needed: int | None = None  # links that it needs, if the network was stable
 
     def owed_to(self, id: str) -> bool:
@@ -63,93 +65,16 @@ class Fate:
         return owed
 
 
-Hops = dict[str, dict[str, str]]  # by node and destination: the neighbour that comes next
-
-
-class Truth:
-    """The true network at a moment: nodes that run, and links that work in both directions.
-
-    Distances are found here anew, and how the nodes break ties is theirs: any shortest paths will
-    do, if they are the same in both directions.
-    """
-
-    def __init__(self, network: Network) -> None:
-        self.running = [node.name for node in network.nodes.values() if node.running]
-        self.costs: dict[str, dict[str, int]] = {name: {} for name in self.running}
-        for (one, other), link in network.links.items():
-            carries = not link.cut and not network.links[other, one].cut
-            if carries and one in self.costs and other in self.costs:
-                cost = max(network.costs[one, other], network.costs[other, one])
-                self.costs[one][other] = cost
-        self._distances: dict[str, dict[str, int]] = {}
-
-    def reaches(self, source: str) -> dict[str, int]:
-        """The nodes in reach of one, itself included, and what it costs to get there."""
-        found = self._distances.get(source)
-        if found is None:
-            found = self._distances[source] = {source: 0}
-            around = {0: [source]}  # nodes by the cost at which they may have been reached
-            while around:
-                cost = min(around)
-                for node in around.pop(cost):
-                    if found[node] != cost:
-                        continue
-                    for other, more in self.costs[node].items():
-                        if cost + more < found.get(other, cost + more + 1):
-                            found[other] = cost + more
-                            around.setdefault(cost + more, []).append(other)
-        return found
-
-    def hops_across(self, source: str) -> int:
-        """The links on the longest of the shortest paths from a node."""
-        hops = {source: 0}
-        reach = self.reaches(source)
-        for node in sorted(reach, key=reach.__getitem__):  # the nearest come first
-            for other, more in self.costs[node].items():
-                if reach[other] == reach[node] + more:
-                    hops[other] = max(hops.get(other, 0), hops[node] + 1)
-        return max(hops.values())
-
-    def some_hops(self) -> Hops:
-        """Shortest paths, for nodes that know of none themselves."""
-        return {
-            name: {
-                other: min(
-                    hop
-                    for hop, more in self.costs[name].items()
-                    if more + self.reaches(hop)[other] == cost
-                )
-                for other, cost in self.reaches(name).items()
-                if other != name
-            }
-            for name in self.running
-        }
-
-    def wrong_paths(self, hops: Hops) -> Iterator[str]:
-        """Where the next hops of nodes are not shortest paths, the same in both directions."""
-        before: Hops = {}  # by source and destination: the last node on the path between them
-        for name in self.running:
-            reach = self.reaches(name)
-            mine = hops[name]
-            if mine.keys() != reach.keys() - {name}:
-                yield f"{name} has routes to {sorted(mine)}, not to {sorted(reach)}"
-                return
-            for other, hop in mine.items():
-                cost = self.costs[name].get(hop)
-                if cost is None or cost + self.reaches(hop)[other] != reach[other]:
-                    yield f"{name} has no shortest path to {other}: by {hop}"
-                    return
-        for target in self.running:
-            for name in sorted(self.reaches(target), key=self.reaches(target).__getitem__):
-                if name != target:  # the nearest come first, so the next hop is done already
-                    hop = hops[name][target]
-                    last = name if hop == target else before[hop][target]
-                    before.setdefault(name, {})[target] = last
-        for name, lasts in before.items():
-            for other, last in lasts.items():
-                if hops[other][name] != last:
-                    yield f"the path from {name} to {other} is not the one back"
-                    return
+def truth_of(network: Network) -> Truth:
+    """The nodes that run, and the links that work in both directions."""
+    costs: dict[str, dict[str, int]] = {
+        node.name: {} for node in network.nodes.values() if node.running
+    }
+    for (one, other), link in network.links.items():
+        carries = not link.cut and not network.links[other, one].cut
+        if carries and one in costs and other in costs:
+            costs[one][other] = max(network.costs[one, other], network.costs[other, one])
+    return Truth(costs)
 
 
 def links_needed(hops: Hops, source: str, wanting: set[str]) -> int:
@@ -163,20 +88,6 @@ def links_needed(hops: Hops, source: str, wanting: set[str]) -> int:
             links.add((above, target))
             target = above
     return len(links)
-
-
-def pif(hops: Hops, source: str, wanting: set[str]) -> set[tuple[str, str]]:
-    """The links that an event takes under PIF (U4): those in the source's tree behind which some
-    node wants it."""
-    links: set[tuple[str, str]] = set()
-    here = [source]
-    for node in here:  # grows while it is read
-        behind = {hops[node][name] for name in wanting if name in hops[node]}
-        for child in sorted(behind):
-            if hops[child].get(source) == node:
-                links.add((node, child))
-                here.append(child)
-    return links
 
 
 class Oracle:
@@ -253,25 +164,32 @@ class Oracle:
         """An event that was published."""
         return self._fates[number].event
 
-    def edges(self, number: int) -> set[tuple[str, str]]:
-        """The links that an event has taken."""
-        return {(one, other) for one, _, other in self._fates[number].edges}
+    def links(self, number: int) -> Counter[tuple[str, str]]:
+        """The links that an event has taken, and how often."""
+        return Counter((one, other) for one, _, other, *_ in self._fates[number].edges)
 
     # What the network does
 
     def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
         """A node has put a packet on a link."""
         ledger = self.ledger
-        if type(packet) is not Publication:
+        publication = publication_of(packet)
+        if publication is None:
             ledger.control_packets += 1
             ledger.control_bytes += size
             return
         ledger.event_packets += 1
-        fate = self._fates.get(packet.event.get("number", -1))
+        fate = self._fates.get(publication.event.get("number", -1))
         if fate is None:
             self.violated(now, f"invented: {node.name} sends what nobody published")
             return
-        edge = (node.name, node.life, target)
+        # Parcels of one event go to several targets, and back and forth while routes change.
+        which = (packet.target, packet.hops) if type(packet) is Parcel else ("", 0)
+        if type(packet) is Listed:  # it may be sent again, if it is not answered
+            which = (" ".join(packet.targets), ledger.event_packets)
+        elif type(packet) is Spread:
+            which = (packet.source, packet.number)
+        edge = (node.name, node.life, target, *which)
         if edge in fate.edges:
             self.violated(now, f"loop: {node.name} sends event {fate.event} to {target} again")
         fate.edges[edge] = None
@@ -310,8 +228,8 @@ class Oracle:
 
     def established(self, now: int, node: Node, action: Established) -> None:
         """A node says that subscriptions are established, at all nodes that it knows of."""
-        plane = getattr(node.router, "plane", None)
-        known = self._known_to(node.name) if plane is None else set(plane.routes.hop)
+        hops = None if node.router is None else node.router.hops
+        known = self._known_to(node.name) if hops is None else set(hops)
         for id in action.subscriptions:
             held = self.held.get(id)
             if held is None or held.node != node.name:
@@ -336,61 +254,44 @@ class Oracle:
         """A node has dropped a packet."""
         self.ledger.drops[action.reason] += 1
 
+    def told(self, now: int, node: Node, action: UserAction) -> None:
+        """A node tells its users about advertisements, feedback, or a subscription refused."""
+
     # What the network is like
 
-    def found_right(self, network: Network, truth: Truth) -> None:
+    def found_right(self, situation: Situation) -> None:
         """The nodes agree with the truth: from now on they must send each other all they want."""
-        self._right = truth
-        self.hops = hops_of(network, truth) or truth.some_hops()
+        self._right = situation.truth
+        self.hops = situation.hops
         for held in self.held.values():
             held.reach = self._known_to(held.node)
 
-    def wants_by_node(self) -> dict[str, list[AnyWant]]:
-        """What each node wants."""
-        found: dict[str, list[AnyWant]] = {}
-        for held in self.held.values():
-            found.setdefault(held.node, []).append(held.want)
-        return found
+    def wanting(self, event: Event) -> set[str]:
+        """The nodes that want an event."""
+        return {held.node for held in self.held.values() if held.want.wants(event)}
 
-    def disagreements(
+    def situation(
         self, network: Network, truth: Truth, samples: Sequence[Event], exact: bool
-    ) -> Iterator[str]:
-        """Where the nodes of a content-based network disagree with the truth.
+    ) -> Situation:
+        """What is true now, and events to try on the nodes."""
+        subscriptions: dict[str, dict[str, str]] = {}
+        for id, held in self.held.items():
+            subscriptions.setdefault(held.node, {})[id] = held.text
 
-        Routes must be shortest paths in the true network, the same in both directions. A node must
-        let through whatever any node behind an interface wants. If `exact`, it must let through
-        nothing else, and there must be records of exactly the nodes that run.
-        """
+        def sample() -> Sequence[Sample]:
+            return [(event, self.wanting(event)) for event in samples]
+
         hops = hops_of(network, truth)
-        wrong = next(truth.wrong_paths(hops), None)
-        if wrong is not None:
-            yield wrong
-            return
-        routers: dict[str, Any] = {name: network.nodes[name].router for name in truth.running}
-        unsettled = [name for name in truth.running if not routers[name].is_settled()]
-        if unsettled:
-            yield f"{unsettled[0]} is not settled"
-            return
-        wants = self.wants_by_node()
-        wanting = [
-            {name for name, wanted in wants.items() if any(w.wants(event) for w in wanted)}
-            for event in samples
-        ]
-        for name, router in routers.items():
-            if exact and sorted(router.plane.records) != sorted(truth.reaches(name)):
-                yield f"{name} has records of {sorted(router.plane.records)}"
-            hop = hops[name]
-            for interface in sorted(set(hop.values())):
-                for event, who in zip(samples, wanting, strict=True):
-                    wanted = any(hop.get(other) == interface for other in who)
-                    sent = router.is_wanted(interface, event, router.views.newest)
-                    if wanted and not sent:
-                        yield f"{name} hides a receiver of {event} behind {interface}"
-                    elif exact and not wanted and sent:
-                        yield f"{name} sends {event} to {interface}, where nobody wants it"
+        return Situation(truth, hops, subscriptions, {}, sample, exact)
 
 
 def hops_of(network: Network, truth: Truth) -> Hops:
-    """The next hops as the nodes have them, where they are nodes of a content-based network."""
-    routers: dict[str, Any] = {name: network.nodes[name].router for name in truth.running}
-    return {n: dict(r.plane.routes.hop) for n, r in routers.items() if hasattr(r, "plane")}
+    """The next hops as the nodes have them, or shortest paths where they know of none."""
+    known: Hops = {}
+    for name in truth.running:
+        router = network.nodes[name].router
+        hops = None if router is None else router.hops
+        if hops is None:
+            return truth.some_hops
+        known[name] = dict(hops)
+    return known

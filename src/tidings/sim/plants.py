@@ -16,12 +16,14 @@ from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
-from tidings.routing.planes.once import Once
+from tidings.routing.planes.once import Numbered, Once
 from tidings.routing.protocol import Action, Cause, Established, Send, Subscribe
+from tidings.routing.protocols import Make
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
-from tidings.sim.trial import ALL_FAULTS, Make, Verdict, draw_options, run_trial
+from tidings.sim.layer_plants import LAYER_BUGS
+from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
 class PruneByInterface(ContentRouter):
@@ -186,7 +188,7 @@ class ForwardBlindly(ContentRouter):
 
 
 class NeverSeen(Once):
-    def first(self, publication: Publication) -> bool:
+    def first(self, publication: Numbered) -> bool:
         return True
 
 
@@ -419,6 +421,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
 }
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tidings.routing.protocols import PROTOCOLS
+from tidings.routing.options import OptionsError
+from tidings.routing.protocols import protocol
 from tidings.sim.faults import FAULTS
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
@@ -31,20 +32,20 @@ def fault_kinds(text: str) -> tuple[str, ...]:
     return tuple(kind for kind in FAULTS if kind in named)
 
 
-def check_protocol(name: str, topology_is_tree: bool) -> None:
+def check_protocol(text: str, topology_is_tree: bool) -> None:
     """Refuse a protocol that does not exist, or that cannot run on such a network."""
-    if name not in PROTOCOLS:
-        known = ", ".join(PROTOCOLS)
-        raise SwarmError(f"--protocol: expected one of {known}, found {name!r}")
-    if not PROTOCOLS[name].any_graph and not topology_is_tree:
-        raise SwarmError(
-            f"--protocol {name}: expected a network without cycles, such as tree:30 or line:5"
-        )
+    try:
+        chosen = protocol(text)
+    except OptionsError as error:
+        raise SwarmError(f"--protocol: {error}") from None
+    if not chosen.row.any_graph and not topology_is_tree:
+        where = f"--protocol {chosen.name}"
+        raise SwarmError(f"{where}: expected a network without cycles, such as tree:30 or line:5")
 
 
 def swarm(
-    topology: str, protocol: str, kinds: tuple[str, ...], seeds: Iterable[int]
+    topology: str, protocol_text: str, kinds: tuple[str, ...], seeds: Iterable[int]
 ) -> Iterator[Verdict]:
     """The result of each seed; `small` draws a small topology for each."""
     for seed in seeds:
-        yield run_trial(draw_options(seed, topology, protocol, kinds))
+        yield run_trial(draw_options(seed, topology, protocol_text, kinds))

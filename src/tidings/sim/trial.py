@@ -9,7 +9,7 @@ tables must be exact, and events must take exactly the links that they should.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, cast
 
@@ -17,7 +17,6 @@ from tidings.matching.scan import Scan
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import Advertisement, Publication, Request
 from tidings.routing.planes.board import Board
-from tidings.routing.planes.interests import USUAL_BOUNDS, Bounds
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     MILLISECOND,
@@ -29,13 +28,16 @@ from tidings.routing.protocol import (
     Timing,
     Unsubscribe,
 )
-from tidings.routing.protocols import PROTOCOLS
-from tidings.routing.source_trees.content import converges_within
+from tidings.routing.protocols import ALWAYS, NEVER, PROTOCOLS, Make
+from tidings.routing.protocols import protocol as routing_protocol
+from tidings.routing.schemes import scheme
+from tidings.routing.truth import Situation, Truth
+from tidings.routing.twin import Twin
 from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import AnyWant, Load
-from tidings.sim.network import LATE, Endless, Network
-from tidings.sim.oracle import TRANSIT, Enough, Oracle, Truth, pif
+from tidings.sim.network import LATE, Endless, Network, Undeclared
+from tidings.sim.oracle import TRANSIT, Enough, Oracle, truth_of
 
 SMALL: Final = (  # `small` draws one of these
     "line:5",
@@ -58,14 +60,11 @@ GRACE: Final = 3 * SECOND  # after it a subscription counts as established if no
 ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run needs a tenth of that
 WHOLE: Final = 0.4  # the share of seeds with subscriptions from the whole language
 NARROW: Final = 0.3  # the share of seeds in which nodes soon have to tell something coarser
-NARROW_BOUNDS: Final = Bounds(characters=100, constants=6, filters=4)
 BOARDS: Final = 0.3  # the share of seeds in which nodes match with a board
 QUIET: Final = 0.3  # the share of seeds whose links do not even repeat, reorder or misdirect gently
 PROBES: Final = 3  # events that every node publishes at rest
 PROBE_STRAYS: Final = 0.5  # the share of their packets that also go astray
 DRILLS: Final = ("cut", "one-way", "unlink", "crash", "leave")
-
-Make = Callable[..., Protocol]
 
 
 class Options(NamedTuple):
@@ -84,7 +83,7 @@ class Options(NamedTuple):
     churn_ns: int
     delay_ns: int  # of a link, at most
     whole: bool = False  # whether subscriptions come from the whole language
-    bounds: Bounds = USUAL_BOUNDS  # of what nodes tell each other
+    given: Any = None  # the options of the protocol
     boards: bool = False  # whether nodes match with a board, as live routers do
 
 
@@ -100,7 +99,8 @@ class Verdict(NamedTuple):
 def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> Options:
     """Draw what a seed decides, for a topology (or `small`) and the kinds of faults allowed."""
     chance = Random(f"options {seed}")
-    drawn = chance.choice(SMALL if PROTOCOLS[protocol].any_graph else ACYCLIC)
+    name, row, given = routing_protocol(protocol)
+    drawn = chance.choice(SMALL if row.any_graph else ACYCLIC)
     if text != "small":
         drawn = text
     # Packets from all nodes to all grow with the square of the nodes: larger ones send less often.
@@ -113,7 +113,8 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
     options = Options(
         seed=seed,
         topology=drawn,
-        protocol=protocol,
+        protocol=name,
+        given=given,
         kinds=chosen,
         timing=Timing(
             hold=chance.choice((50, 100, 200)) * MILLISECOND,
@@ -134,22 +135,22 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
         options = options._replace(gentle=(0.0, 0.0, 0.0))
     if chance.random() < WHOLE:
         options = options._replace(whole=True)
-    if PROTOCOLS[protocol].judged and chance.random() < NARROW:
-        options = options._replace(bounds=NARROW_BOUNDS)
-    if PROTOCOLS[protocol].judged and chance.random() < BOARDS:
+    if row.narrow is not None and chance.random() < NARROW and given == row.options():
+        options = options._replace(given=row.narrow)
+    if row.boards and chance.random() < BOARDS:
         options = options._replace(boards=True)
     return options
 
 
 def run_trial(options: Options, make: Make | None = None, first_only: bool = False) -> Verdict:
     """Run one seed; `make` makes other routers than the protocol's own."""
-    trial = Trial(options, make or PROTOCOLS[options.protocol].make, first_only)
+    trial = Trial(options, make, first_only)
     try:
         trial.run()
     except Enough:
         pass
-    except Endless as error:
-        trial.oracle.violations.append(f"endless: {error}")
+    except (Endless, Undeclared) as error:
+        trial.oracle.violations.append(f"{type(error).__name__.lower()}: {error}")
     ledger = trial.ledger
     ledger.seeds = 1
     ledger.simulated_s = trial.network.now / SECOND
@@ -161,26 +162,27 @@ def run_trial(options: Options, make: Make | None = None, first_only: bool = Fal
 class Trial:
     """A network, and what happens to it."""
 
-    def __init__(self, options: Options, make: Make, first_only: bool = False) -> None:
+    def __init__(self, options: Options, make: Make | None, first_only: bool = False) -> None:
         self.options = options
         self.chance = Random(f"trial {options.seed}")
         self.ledger = Ledger()
         self.oracle = Oracle(self.ledger, first_only)
-        self.oracle.in_order = not (options.gentle[1] or options.gentle[2])
-        row = PROTOCOLS[options.protocol]
-        self.confirms, self.judged = row.confirms, row.judged
+        row = self.row = PROTOCOLS[options.protocol]
+        self.in_order = row.ordered != NEVER and not (options.gentle[1] or options.gentle[2])
+        self.oracle.in_order = self.in_order
         topologies = Topologies()
         self.load = Load(self.chance, options.whole)
 
+        configured = row.configured(options.given, make)
+
         def router(name: str, life: int) -> Protocol:
-            if not row.judged:
-                return make(name, life, options.timing, topologies)
-            made: Any = make(name, life, options.timing, topologies, bounds=options.bounds)
+            made: Any = configured(name, life, options.timing, topologies)
             if options.boards and made.board is None:
                 made.board = Board(Scan())  # for its links: its subscribers are matched as ever
             return cast(Protocol, made)
 
-        self.network = Network(router, self.oracle, Random(f"network {options.seed}"))
+        chance = Random(f"network {options.seed}")
+        self.network = Network(router, self.oracle, chance, row.needs)
         self.storm = Storm(self.network, self.chance, self._forgotten, self._reborn)
         self.stable = False
         self.publishing = self.churning = False
@@ -196,7 +198,8 @@ class Trial:
             self._add_node(name)
         for one, other, weight in graph.links:
             self._add_link(graph.names[one], graph.names[other], weight)
-        network.most_packets = ENOUGH_PACKETS * (graph.nodes**2 + len(graph.links))
+        pairs = graph.nodes**2 + len(graph.links)
+        network.most_packets = ENOUGH_PACKETS * self.row.effort * pairs
         for name in graph.names:
             network.start(name)
             for _ in range(chance.randint(0, 3)):
@@ -221,7 +224,7 @@ class Trial:
         want = self.load.want()
         self.oracle.subscribe(id, name, want)
         self.network.tell(name, Subscribe(id, str(want)))
-        if not self.confirms:
+        if not self.row.confirms:
             self.network.call(self.network.now + GRACE, lambda: self._presume(id))
 
     def _presume(self, id: str) -> None:
@@ -257,7 +260,7 @@ class Trial:
             tuple(link.cut > 0 for link in network.links.values()),
         )
         if self._truth is None or self._truth[0] != state:
-            self._truth = state, Truth(network)
+            self._truth = state, truth_of(network)
         return self._truth[1]
 
     def _forgotten(self, name: str) -> None:
@@ -291,7 +294,8 @@ class Trial:
 
     def _is_held(self, name: str) -> bool:
         """Whether a node holds its publishers back, while it goes over to new paths."""
-        return getattr(self.network.nodes[name].router, "is_switching", False)
+        router = self.network.nodes[name].router
+        return router is not None and router.is_switching
 
     def _churn_on(self) -> None:
         if self.churning:
@@ -345,26 +349,30 @@ class Trial:
     def converge(self, since: int) -> None:
         """Wait until routes are true and no table hides a receiver: then the network is stable."""
         network = self.network
-        if not self.judged:
-            network.run(network.now + GRACE)
-            self.stable = True
-            self.oracle.found_right(network, self.truth())
-            return
         limit = network.now + self.converges_within()
         if "corrupt" in self.options.kinds:  # only the next pull repairs a corrupted table
             limit += self.options.timing.pull * 12 // 10
         while network.now < limit:
             network.run(network.now + POLL)
-            samples = self.load.samples(self._wants())
-            found = self.oracle.disagreements(network, self.truth(), samples, exact=False)
-            wrong = next(found, None)
+            situation = self.situation(exact=False)
+            wrong = next(self.disagreements(situation), None)
             if wrong is None:
                 if "corrupt" not in self.options.kinds:
                     self.ledger.convergence_ns.append(network.now - since)
                 self.stable = True
-                self.oracle.found_right(network, self.truth())
+                self.oracle.found_right(situation)
                 return
         self.oracle.violated(network.now, f"not converged in time: {wrong}")
+
+    def situation(self, exact: bool) -> Situation:
+        """What is true now, with events to try on the nodes."""
+        samples = self.load.samples(self._wants())
+        return self.oracle.situation(self.network, self.truth(), samples, exact)
+
+    def disagreements(self, situation: Situation) -> Iterator[str]:
+        """Where the nodes disagree with what is true."""
+        nodes = {name: self.network.nodes[name].router for name in situation.truth.running}
+        return self.row.disagreements(nodes, situation)
 
     def converges_within(self) -> int:
         """By when a healed network must have converged: by its timing and its size."""
@@ -373,7 +381,7 @@ class Trial:
         late = LATE if any(self.options.gentle) else 0
         longest = max(link.delay for link in self.network.links.values()) + late + TRANSMISSION
         timing = self.options.timing
-        return converges_within(timing, hops * longest) * FAST // 100 + POLL
+        return self.row.converges_within(timing, hops * longest) * FAST // 100 + POLL
 
     def drill(self) -> None:
         """Single faults in a stable network, and their repair."""
@@ -383,19 +391,18 @@ class Trial:
             self.storm.strike(kind, self.converges_within() + 2 * self.options.timing.pull)
             self.network.run(self.network.now + 30 * MILLISECOND)
             self.converge(self.network.now)
-            self.stable = self.judged
+            self.stable = True
             self.change(self.storm.end)
 
     def grow(self) -> None:
         """Nodes and links that were never there come to a stable network: nothing gets lost."""
         for _ in range(self.chance.randint(1, 3)):
-            change = (
-                self._new_link if self.judged and self.chance.random() < 0.5 else self._new_node
-            )
-            self.change(change)
+            is_link = self.row.any_graph and self.chance.random() < 0.5
+            self.change(self._new_link if is_link else self._new_node)
 
     def change(self, change: Callable[[], None]) -> None:
         """Change something while users publish and subscribe, and wait for it to be right."""
+        self.oracle.in_order &= self.row.ordered == ALWAYS
         self.publishing = self.churning = True
         self._publish_on()
         self._churn_on()
@@ -409,6 +416,7 @@ class Trial:
         self.converge(self.network.now - SECOND)
         self.publishing = False
         self.network.run(self.network.now + TRANSIT)
+        self.oracle.in_order = self.in_order
 
     def _new_node(self) -> None:
         """A node comes, with a link or more."""
@@ -416,7 +424,7 @@ class Trial:
         running = [node.name for node in network.nodes.values() if node.running]
         name = f"new{len(network.nodes)}"
         self._add_node(name)
-        most = 3 if self.judged else 1  # other protocols bear no cycles
+        most = 3 if self.row.any_graph else 1
         ends = self.chance.sample(running, min(len(running), self.chance.randint(1, most)))
         for end in ends:
             self._add_link(name, end, self.chance.randint(1, 3))
@@ -446,34 +454,27 @@ class Trial:
             target not in truth.running or hops[target].get(sender(packet)) != source
         )
         network.run(network.now + max(timing.age, timing.pull) * 12 // 10 + SECOND)
-        if self.judged:
-            samples = self.load.samples(self._wants())
-            exact = self.options.bounds == USUAL_BOUNDS
-            for wrong in self.oracle.disagreements(network, truth, samples, exact):
-                self.oracle.violated(network.now, f"at rest: {wrong}")
-            if self.options.kinds:  # packets from the wrong neighbour must change nothing
-                for link in network.links.values():
-                    link.stray = PROBE_STRAYS
-                    link.disturbed()
+        situation = self.situation(exact=self.row.exact(self.options.given))
+        for wrong in self.disagreements(situation):
+            self.oracle.violated(network.now, f"at rest: {wrong}")
+        if self.options.kinds:  # packets from the wrong neighbour must change nothing
+            self.oracle.in_order &= self.row.ordered == ALWAYS
+            for link in network.links.values():
+                link.stray = PROBE_STRAYS
+                link.disturbed()
         probes = [(self.publish(name), name) for name in truth.running for _ in range(PROBES)]
         network.run(network.now + TRANSIT + 1)
-        if self.judged:
-            for number, source in probes:
-                self._check_links(number, source)
-
-    def _check_links(self, number: int, source: str) -> None:
-        """An event must have taken the links that PIF gives it, and no others."""
-        event = self.oracle.event(number)
-        wanting = {
-            name
-            for name, wanted in self.oracle.wants_by_node().items()
-            if any(want.wants(event) for want in wanted)
-        }
-        expected, taken = pif(self.oracle.hops, source, wanting), self.oracle.edges(number)
-        coarse = self.options.bounds != USUAL_BOUNDS  # then it may take more
-        if not expected <= taken or (expected != taken and not coarse):
-            what = f"event {event} from {source} took {sorted(taken)}, not {sorted(expected)}"
-            self.oracle.violated(self.network.now, what)
+        twin = Twin(scheme(self.row.twin), situation, hops)
+        for number, source in probes:  # they must have taken the links that the twin gives them
+            event = self.oracle.event(number)
+            taken, wanting = self.oracle.links(number), self.oracle.wanting(event)
+            if self.row.objection is None:
+                objection = twin.objection(taken, source, wanting, situation.exact)
+            else:
+                given = self.options.given
+                objection = self.row.objection(given, situation, hops, source, event, taken)
+            if objection is not None:
+                self.oracle.violated(network.now, f"event {event} from {source} {objection}")
 
 
 def sender(packet: Publication | Advertisement | Request) -> str:

@@ -24,7 +24,7 @@ from tidings.routing.protocol import (
     Subscribe,
     Woken,
 )
-from tidings.routing.source_trees.content import LONGEST_SWITCH, ContentRouter
+from tidings.routing.source_trees.content import LONGEST_SWITCH, ContentOptions, ContentRouter
 from tidings.routing.source_trees.views import MOST
 from tidings.sim.network import Network
 
@@ -201,7 +201,7 @@ def test_many_interests_join_to_one_within_the_bounds_at_every_hop(bounds: Bound
     chain = Graph(4, [(0, 1, 1), (1, 2, 1), (2, 3, 1)])
 
     def make(node: str, life: int, topologies: Topologies) -> ContentRouter:
-        return ContentRouter(node, life, topologies=topologies, bounds=bounds)
+        return ContentRouter(node, life, topologies=topologies, options=ContentOptions(*bounds))
 
     network, log = network_of(chain, make=make)
     for number in range(30):

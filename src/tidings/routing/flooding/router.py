@@ -7,22 +7,27 @@ The baseline.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
-from tidings.routing.packets import Publication
+from tidings.routing.packets import Answer, Packet, Publication, Returned
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.replies import Replies, Trails
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     USUAL,
     Action,
+    Advertise,
     Cause,
+    Decline,
     Drop,
     Established,
+    Feedback,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -31,9 +36,11 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
 )
+from tidings.routing.truth import Situation, wrong_subscriptions
 
 
 class FloodRouter:
@@ -60,36 +67,62 @@ class FloodRouter:
         self.local = Local(node, life, None if board is not None else matcher)
         self._neighbours: dict[str, None] = {}
         self._once = self.once_of()
+        self._trails = Trails()
+        self.replies = self.replies_of(node, life, self._trails.hop)
+
+    replies_of: type[Replies] = Replies
+    is_switching = False
+    hops = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []
         match cause:
             case Received(neighbour, packet):
-                if not isinstance(packet, Publication):
-                    out.append(Drop("not of this protocol", packet))
-                elif not self._once.first(packet):
-                    out.append(Drop("a duplicate", packet))
-                else:
-                    self._forward(packet, neighbour, out)
+                self._received(neighbour, packet, out)
             case LinkUp(neighbour, _):
                 self._neighbours[neighbour] = None
             case LinkDown(neighbour):
                 self._neighbours.pop(neighbour, None)
+                self._trails.lose(neighbour)
             case Subscribe(id, predicate):
                 self.local.subscribe(id, predicate)
                 out.append(Established((id,)))
-            case Unsubscribe(id):
-                self.local.unsubscribe(id)
+            case Unsubscribe():
+                self.local.unsubscribe(self.local.meant(cause))
             case Publish(event):
                 publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, None, out)
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                self.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                self.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Woken() | Leave():
                 pass
             case _:
                 raise TypeError(f"no cause: {cause!r}")
         return out
+
+    def _received(self, neighbour: str, packet: Packet, out: list[Action]) -> None:
+        match packet:
+            case Publication():
+                if self._once.first(packet):
+                    self._trails.note(packet, neighbour)
+                    self._forward(packet, neighbour, out)
+                else:
+                    out.append(Drop("a duplicate", packet))
+            case Answer():
+                self.replies.answer(neighbour, packet, out)
+            case Returned():
+                self.replies.returned(neighbour, packet, out)
+            case _:
+                out.append(Drop("not of this protocol", packet))
 
     def timer(self) -> int | None:
         """Never: it does nothing later."""
@@ -102,6 +135,15 @@ class FloodRouter:
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
         }
 
+    def is_settled(self) -> bool:
+        """Always: there is nothing to tell."""
+        return True
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Nothing: every event takes every link."""
+        return {}
+
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
         return dict.fromkeys(
@@ -111,3 +153,18 @@ class FloodRouter:
     def _forward(self, publication: Publication, but: str | None, out: list[Action]) -> None:
         self.local.deliver(publication, out)
         out.extend(Send(name, publication) for name in self._neighbours if name != but)
+
+
+def converges_within(timing: Timing, crossing: int) -> int:
+    """At once: nodes tell each other nothing."""
+    return 0
+
+
+def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
+    """Where nodes disagree with the truth: a link that works and is not used."""
+    for name, links in situation.truth.costs.items():
+        unused = sorted(links.keys() - nodes[name].snapshot()["links"].keys())
+        if unused:
+            yield f"{name} does not use its links to {unused}"
+    if situation.exact:
+        yield from wrong_subscriptions(nodes, situation)

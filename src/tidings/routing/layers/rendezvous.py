@@ -299,7 +299,7 @@ def _by_range(rest: str) -> Rendezvous:
         raise RendezvousError(
             f"range: expected an attribute and cuts, such as range:price:10,20,30, found {rest!r}"
         )
-    return ByRange(name, map(_cut, written.split(",")))
+    return ByRange(name, map(_cut, written.replace("|", ",").split(",")))
 
 
 def _cut(text: str) -> int | float | str:

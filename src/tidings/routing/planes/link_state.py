@@ -39,6 +39,7 @@ class LinkState:
         self._adjacency: dict[str, dict[str, int]] = {}
         self._graph_digest = 0
         self._digest = 0  # of all records
+        self.beside = 0  # a digest of what else neighbours must agree on (`replica`)
         self._number = 0
         self._hello_at: int | None = None
         self._tell_at: int | None = None
@@ -55,24 +56,27 @@ class LinkState:
             self._hello_at = now + self.timing.hello
         self.neighbours.remove(neighbour)
         self._links_changed(now)
-        self.neighbours.add(neighbour, cost, self._digest, out)
+        self.neighbours.add(neighbour, cost, self._digest ^ self.beside, out)
 
     def link_down(self, neighbour: str, now: int) -> None:
         """A link is gone."""
         if self.neighbours.remove(neighbour):
             self._links_changed(now)
 
-    def hello(self, neighbour: str, hello: Hello, now: int, out: list[Action]) -> None:
-        """A neighbour says hello."""
+    def hello(self, neighbour: str, hello: Hello, now: int, out: list[Action]) -> bool:
+        """A neighbour says hello; returns whether the two now compare what they know."""
         known = self.neighbours.known.get(neighbour)
         if known is None:
             out.append(Drop("no such link", hello))
-            return
-        lost, came = self.neighbours.heard(neighbour, hello, now, self._digest, out)
+            return False
+        digest = self._digest ^ self.beside
+        lost, came = self.neighbours.heard(neighbour, hello, now, digest, out)
         if lost or came:
             self._links_changed(now)
-        if came or (known.up and self.neighbours.doubt(neighbour, hello.digest != self._digest)):
+        compares = came or (known.up and self.neighbours.doubt(neighbour, hello.digest != digest))
+        if compares:
             out.append(Send(neighbour, self._summary()))
+        return compares
 
     def summary(self, neighbour: str, summary: Summary, now: int, out: list[Action]) -> None:
         """A neighbour says what it knows: send it what is newer here."""
@@ -127,7 +131,7 @@ class LinkState:
             if now >= self._sweep_at:
                 self._sweep_at = now + SWEEP
                 self.sweep(now)
-            self.neighbours.greet(lambda name: self._digest, out)
+            self.neighbours.greet(lambda name: self._digest ^ self.beside, out)
         if self._tell_at is not None and now >= self._tell_at:
             self._tell(now, out)
         if self._settle_at is None or now < self._settle_at:

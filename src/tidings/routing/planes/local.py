@@ -1,4 +1,4 @@
-"""The users of one node: their subscriptions, what they get, and the numbers of their events.
+"""The users of one node: what they subscribe to and advertise, and the numbers of their events.
 
 All protocols hold the subscriptions of a node, match events against them, and number its events in
 the same way. They differ in what they tell their neighbours.
@@ -12,7 +12,7 @@ from typing import Any
 from tidings.matching.contract import Matcher
 from tidings.routing.packets import Publication
 from tidings.routing.planes.interests import predicate_of
-from tidings.routing.protocol import Action, Deliver
+from tidings.routing.protocol import Action, Deliver, Unsubscribe
 
 
 class Local:
@@ -26,12 +26,13 @@ class Local:
     ('ada',)
     """
 
-    __slots__ = ("_matcher", "_published", "life", "node", "subscriptions")
+    __slots__ = ("_matcher", "_published", "advertisements", "life", "node", "subscriptions")
 
     def __init__(self, node: str, life: int, matcher: Callable[[], Matcher] | None) -> None:
         self.node = node
         self.life = life
         self.subscriptions: dict[str, str] = {}  # predicate by id
+        self.advertisements: dict[str, str] = {}
         self._matcher = None if matcher is None else matcher()  # None: a board decides
         self._published = 0
 
@@ -50,6 +51,26 @@ class Local:
         if before is not None and self._matcher is not None:
             self._matcher.remove(id)
         return before
+
+    def meant(self, cause: Unsubscribe) -> str:
+        """The id of the subscription to give up: as given, or of the oldest with this predicate.
+
+        Empty if there is none.
+        """
+        if cause.id or not cause.predicate:
+            return cause.id
+        wanted = predicate_of(cause.predicate)
+        held = self.subscriptions.items()
+        return next((id for id, text in held if predicate_of(text) == wanted), "")
+
+    def advertise(self, id: str, predicate: str) -> None:
+        """Hold an advertisement, or another predicate for one that is held."""
+        predicate_of(predicate)  # refused before anything has changed
+        self.advertisements[id] = predicate
+
+    def unadvertise(self, id: str) -> None:
+        """Give an advertisement up, if it is held."""
+        self.advertisements.pop(id, None)
 
     def publish(self, event: dict[str, Any], topology: int = 0) -> Publication:
         """The packet of an event that is published here, with the next number."""

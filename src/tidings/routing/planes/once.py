@@ -6,12 +6,21 @@ duplicate: an event that is thousands behind may get lost, but none is taken twi
 
 from __future__ import annotations
 
-from typing import Final
-
-from tidings.routing.packets import Publication
+from typing import Final, Protocol
 
 NUMBERS: Final = 4_096  # how far below the newest of its life a number may still be new
 LIVES: Final = 8  # remembered for each source
+
+
+class Numbered(Protocol):
+    """What is told apart by its source, the source's life, and a number."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def life(self) -> int: ...
+    @property
+    def number(self) -> int: ...
 
 
 class Once:
@@ -20,7 +29,7 @@ class Once:
     def __init__(self) -> None:
         self._newest: dict[str, dict[int, list[int]]] = {}
 
-    def first(self, publication: Publication) -> bool:
+    def first(self, publication: Numbered) -> bool:
         """Whether the publication is new; from now on it is not."""
         lives = self._newest.setdefault(publication.source, {})
         number = publication.number

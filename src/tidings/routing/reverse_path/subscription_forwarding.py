@@ -16,7 +16,7 @@ something else asks to hear everything again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from tidings.matching.contract import Matcher
@@ -25,23 +25,30 @@ from tidings.routing.packets import (
     Again,
     Announcement,
     Announcements,
+    Answer,
     Hello,
     Packet,
     Publication,
     Retraction,
+    Returned,
 )
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import readable, shortened, wants
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.replies import Replies, Trails
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
     USUAL,
     Action,
+    Advertise,
     Cause,
+    Decline,
     Drop,
+    Feedback,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -50,9 +57,11 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
 )
+from tidings.routing.truth import Situation, wrong_interfaces, wrong_subscriptions
 
 HERE: Final = ""  # stands for the subscribers of this node among the names of neighbours
 
@@ -83,7 +92,13 @@ class SubscriptionRouter:
         self._told: dict[str, dict[str, None]] = {}
         self._clock = Steady()
         self._once = Once()
+        self._trails = Trails()
+        self.replies = self.replies_of(node, life, self._trails.hop)
         self._hello_at: int | None = None
+
+    replies_of: type[Replies] = Replies
+    is_switching = False  # an event has one path only, so none overtakes another
+    hops = None
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
@@ -111,12 +126,22 @@ class SubscriptionRouter:
                 before = self.local.subscribe(id, predicate)
                 self.learn(predicate, HERE, out)
                 self._spread_if_gone(before, out)
-            case Unsubscribe(id):
-                self._spread_if_gone(self.local.unsubscribe(id), out)
+            case Unsubscribe():
+                before = self.local.unsubscribe(self.local.meant(cause))
+                self._spread_if_gone(before, out)
             case Publish(event):
                 publication = self.local.publish(event)
                 self._once.first(publication)
                 self._forward(publication, HERE, out)
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                self.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                self.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Leave():
                 self._hello_at = None
             case _:
@@ -134,6 +159,15 @@ class SubscriptionRouter:
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "wanted": {text: sorted(who) for text, who in sorted(self.wanted.items())},
         }
+
+    def is_settled(self) -> bool:
+        """Always: it tells its neighbours everything at once."""
+        return True
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Nothing: it keeps the interfaces of each predicate, and hellos find what is wrong."""
+        return {}
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
@@ -160,6 +194,7 @@ class SubscriptionRouter:
                 self._hello(neighbour, packet, now, out)
             case Publication():
                 if self._once.first(packet):
+                    self._trails.note(packet, neighbour)
                     self._forward(packet, neighbour, out)
                 else:
                     out.append(Drop("a duplicate", packet))
@@ -171,6 +206,10 @@ class SubscriptionRouter:
                 self._learn_all(predicates, neighbour, out)
             case Again():
                 self.tell_all(neighbour, out)
+            case Answer():
+                self.replies.answer(neighbour, packet, out)
+            case Returned():
+                self.replies.returned(neighbour, packet, out)
             case _:
                 out.append(Drop("not of this protocol", packet))
 
@@ -245,6 +284,7 @@ class SubscriptionRouter:
     def _lost(self, name: str, out: list[Action]) -> None:
         """A link is down: forget what the neighbour announced, and what was announced to it."""
         self._told.pop(name, None)
+        self._trails.lose(name)
         self._learn_all((), name, out)
 
     def _digest(self, name: str) -> int:
@@ -260,3 +300,32 @@ def _digest_of(texts: list[str]) -> int:
     for text in texts:
         digest ^= digest_of(text)
     return digest
+
+
+def converges_within(timing: Timing, crossing: int) -> int:
+    """How long a network takes to be right after its last change, if no packet gets lost then.
+
+    The silence of a link is noticed at the next hello (`dead`), then both ends hear each other
+    again. What got lost before is noticed at the second hello whose digest differs, asked for, and
+    told; then it crosses the network.
+    """
+    noticed = timing.dead + 3 * timing.hello
+    repaired = 3 * timing.hello + 3 * crossing
+    return noticed + repaired + crossing
+
+
+def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
+    """Where nodes disagree with the truth: links that are up, and what is wanted behind each."""
+    for name, links in situation.truth.costs.items():
+        up = sorted(nodes[name].neighbours.up())
+        if up != sorted(links):
+            yield f"{name} hears {up}, not {sorted(links)}"
+            return
+
+    def sends(name: str, interface: str, event: dict[str, Any]) -> bool:
+        wanted = nodes[name].wanted.items()
+        return any(interface in who and wants(readable(text), event) for text, who in wanted)
+
+    yield from wrong_interfaces(situation, sends)
+    if situation.exact:
+        yield from wrong_subscriptions(nodes, situation)

@@ -24,19 +24,23 @@ predicate that it matches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final
+
+from msgspec import Meta, Struct
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
     Advertisement,
+    Answer,
     Hello,
     Publication,
     Receipt,
     Records,
     Reply,
     Request,
+    Returned,
     Summary,
     Switch,
     Switched,
@@ -55,15 +59,21 @@ from tidings.routing.planes.interests import (
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
+from tidings.routing.planes.patience import Patience
+from tidings.routing.planes.replies import Replies
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies, digest_of
 from tidings.routing.protocol import (
     SECOND,
     USUAL,
     Action,
+    Advertise,
     Cause,
+    Decline,
     Drop,
     Established,
+    Feedback,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
@@ -72,13 +82,13 @@ from tidings.routing.protocol import (
     Send,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
     Woken,
     earliest,
 )
 from tidings.routing.source_trees.views import View, Views
 
-MOST_PATIENCE: Final = 4  # times the first wait, at most
 LONGEST_SWITCH: Final = 30 * SECOND  # after new routes: then a node publishes by them in any case
 
 
@@ -97,6 +107,17 @@ def converges_within(timing: Timing, crossing: int) -> int:
     pulled = timing.hold + 2 * crossing
     switched = timing.retry + 3 * crossing
     return noticed + told + pulled + switched
+
+
+class ContentOptions(Struct, frozen=True):
+    """The size of a predicate that a node tells its neighbours, at most; past it, it is coarser."""
+
+    characters: Annotated[int, Meta(ge=8)] = USUAL_BOUNDS.characters
+    constants: Annotated[int, Meta(ge=0)] = USUAL_BOUNDS.constants
+    filters: Annotated[int, Meta(ge=1)] = USUAL_BOUNDS.filters
+
+
+USUAL_OPTIONS: Final = ContentOptions()
 
 
 class Passing:
@@ -126,39 +147,6 @@ class Pull:
         self.switched = True  # whether all that have replied publish by this topology
 
 
-class Patience:
-    """How long to wait for all answers before asking again: twice what it took last time (backoff).
-
-    Otherwise a network with longer paths than expected would never answer in time.
-    """
-
-    __slots__ = ("_first", "_since", "_wait")
-
-    def __init__(self, first: int) -> None:
-        self._first = first
-        self._wait = first
-        self._since: int | None = None
-
-    def ask(self, now: int) -> int:
-        """The node asks; returns when to ask again. To ask again doubles the wait."""
-        if self._since is not None:
-            self._wait = min(2 * self._wait, MOST_PATIENCE * self._first)
-        self._since = now
-        return now + self._wait
-
-    def answered(self, now: int) -> None:
-        """All nodes have answered."""
-        if self._since is not None:
-            took = now - self._since
-            self._wait = min(max(2 * took, self._first), MOST_PATIENCE * self._first)
-        self._since = None
-
-    def begin(self) -> None:
-        """Start again from the first wait: the network may have changed."""
-        self._wait = self._first
-        self._since = None
-
-
 class ContentRouter:
     """A node of a content-based network: broadcast plane and content plane together.
 
@@ -171,6 +159,7 @@ class ContentRouter:
 
     plane_of: type[LinkState] = LinkState
     once_of: type[Once] = Once
+    replies_of: type[Replies] = Replies
 
     def __init__(
         self,
@@ -180,15 +169,16 @@ class ContentRouter:
         topologies: Topologies | None = None,
         matcher: Callable[[], Matcher] = Scan,
         board: Board | None = None,
-        bounds: Bounds = USUAL_BOUNDS,
+        options: ContentOptions = USUAL_OPTIONS,
     ) -> None:
         self.node = node
         self.life = life
         self.timing = timing
         self.board = board
-        self.bounds = bounds
+        self.bounds = Bounds(options.characters, options.constants, options.filters)
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.local = Local(node, life, None if board is not None else matcher)
+        self.replies = self.replies_of(node, life, self.hop_to)
         self.views = Views(self.plane.routes, self.join)
         self._clock = Steady()
         self._once = self.once_of()
@@ -227,6 +217,16 @@ class ContentRouter:
         """What the nodes behind each interface want, in the newest view."""
         return self.views.newest.table
 
+    @property
+    def hops(self) -> Mapping[str, str]:
+        """The neighbour that leads to each node that it knows of."""
+        return self.plane.routes.hop
+
+    def hop_to(self, node: str) -> str | None:
+        """The neighbour that leads to a node, if the link to it is up."""
+        hop = self.plane.routes.hop.get(node)
+        return hop if hop is not None and self.plane.neighbours.is_up(hop) else None
+
     # The contract
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
@@ -254,8 +254,17 @@ class ContentRouter:
                 self.plane.link_down(neighbour, now)
             case Subscribe(id, predicate):
                 self._subscribe(id, predicate, now, out)
-            case Unsubscribe(id):
-                self._unsubscribe(id)
+            case Unsubscribe():
+                self._unsubscribe(self.local.meant(cause))
+            case Advertise(id, predicate):  # what is published needs no advertisement
+                self.local.advertise(id, predicate)
+                out.append(InForce((id,)))
+            case Unadvertise(id):
+                self.local.unadvertise(id)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
             case Leave():
                 self.plane.leave(now, out)
                 self._advertise_at = self._pull_at = self._switch_at = self._switch_by = None
@@ -315,6 +324,10 @@ class ContentRouter:
             self._switch(neighbour, packet, out)
         elif kind is Switched:
             self._answer_to_switch(neighbour, packet, now, out)
+        elif kind is Answer:
+            self.replies.answer(neighbour, packet, out)
+        elif kind is Returned:
+            self.replies.returned(neighbour, packet, out)
         else:
             out.append(Drop("not of this protocol", packet))
 

@@ -1,0 +1,147 @@
+"""Epochs: who is there and how an application is configured, and who works by which of them.
+
+An epoch is a set of nodes with their lives and the settings of an application. Where subscriptions
+lie follows from it alone. Nodes learn of a change at different moments, so it takes three steps
+(make before break):
+
+1. each node puts its subscriptions where the newest epoch wants them, beside where they lie, and
+   reports the epoch as *placed*;
+2. a node publishes by an epoch once all nodes of it have reported it as placed, and then reports
+   it as *used*;
+3. once all nodes use an epoch, subscriptions are taken from where only earlier ones want them.
+
+So an event always finds the subscriptions that were established when it was published. If a node of
+the epoch in use is lost, waiting would help nobody, and the newest one is used at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tidings.routing.layers.placement import Placement
+from tidings.routing.layers.settings import Layering
+from tidings.routing.packets import Report
+from tidings.routing.planes.topology import digest_of
+
+MOST_EPOCHS: Final = 16  # that a node keeps
+
+
+class Epoch(NamedTuple):
+    """The nodes of a network and the settings of an application at one moment."""
+
+    digest: int
+    settings: Layering
+    lives: dict[str, int]  # of every node in reach, this one included
+    placement: Placement | None  # None if no node of the matching layer is in reach
+
+    @classmethod
+    def of(cls, application: str, settings: Layering, lives: dict[str, int]) -> Epoch:
+        """The epoch of these nodes."""
+        written = msgspec.json.encode(settings).decode()
+        digest = digest_of(f"{written} {sorted(lives.items())}")
+        trusted = settings.nodes
+        members = tuple(node for node in lives if not trusted or node in trusted)
+        placement = settings.placement(application, members) if members else None
+        return cls(digest, settings, lives, placement)
+
+
+class Epochs:
+    """The epochs of one application at one node: the newest last, and the one in use."""
+
+    def __init__(self, node: str, first: Epoch) -> None:
+        self.node = node
+        self.kept: list[Epoch] = [first]
+        self.used = first
+        self.placed = first.digest  # the newest in which all subscriptions of this node lie
+        self.reports: dict[str, Report] = {}
+
+    @property
+    def newest(self) -> Epoch:
+        return self.kept[-1]
+
+    def adopt(self, epoch: Epoch) -> bool:
+        """Take an epoch as the newest; False if it is the newest already."""
+        if epoch.digest == self.newest.digest:
+            return False
+        for node in self.newest.lives.keys() - epoch.lives.keys():
+            self.reports.pop(node, None)  # it may come back without its memory
+        self.kept = [kept for kept in self.kept if kept.digest != epoch.digest]
+        self.kept.append(epoch)
+        if len(self.kept) > MOST_EPOCHS:
+            self.kept = [k for k in self.kept[:-MOST_EPOCHS] if k is self.used] + self.kept[
+                -MOST_EPOCHS:
+            ]
+        return True
+
+    def heard(self, report: Report) -> bool:
+        """Take the report of another node; False if it is an old one."""
+        known = self.reports.get(report.node)
+        if known is not None:
+            if known.life == report.life:
+                if known.number >= report.number:
+                    return False
+            elif known.life == self.newest.lives.get(report.node):
+                return False
+        self.reports[report.node] = report
+        return True
+
+    def report_of(self, node: str) -> Report | None:
+        """What another node has reported in the life that it has in the newest epoch."""
+        report = self.reports.get(node)
+        return report if report and report.life == self.newest.lives.get(node) else None
+
+    def others(self) -> list[str]:
+        """All other nodes of the newest epoch."""
+        return [node for node in self.newest.lives if node != self.node]
+
+    def advance(self, all_placed: bool) -> bool:
+        """Take the steps that are due; returns whether there is something to report."""
+        newest = self.newest
+        before = (self.placed, self.used.digest)
+        if all_placed:
+            self.placed = newest.digest
+        if self.used is not newest:
+            lost = any(newest.lives.get(n) != life for n, life in self.used.lives.items())
+            if lost or not self.not_placed():
+                self.used = newest
+        return before != (self.placed, self.used.digest)
+
+    def not_placed(self) -> list[str]:
+        """The nodes that have yet to report the newest epoch as placed."""
+        digest = self.newest.digest
+        found = [n for n in self.others() if not (r := self.report_of(n)) or r.placed != digest]
+        return found if self.placed == digest else [*found, self.node]
+
+    def not_using(self) -> list[str]:
+        """The nodes that have yet to report that they use the newest epoch."""
+        digest = self.newest.digest
+        found = [n for n in self.others() if not (r := self.report_of(n)) or r.used != digest]
+        return found if self.used.digest == digest else [*found, self.node]
+
+    def all_use_a_kept_one(self) -> bool:
+        """Whether every node publishes by an epoch in which this one has placed all it has."""
+        kept = {epoch.digest for epoch in self.kept}
+        return all((r := self.report_of(n)) and r.used in kept for n in self.others())
+
+    def unneeded(self) -> int:
+        """How many of the oldest epochs nobody uses any more."""
+        digests = [epoch.digest for epoch in self.kept]
+        used = {self.used.digest} | {r.used for n in self.others() if (r := self.report_of(n))}
+        return min((digests.index(digest) for digest in used if digest in digests), default=0)
+
+    def prune(self) -> bool:
+        """Forget the epochs that nobody uses; returns whether there were any."""
+        unneeded = self.unneeded()
+        self.kept = self.kept[unneeded:]
+        return unneeded > 0
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {
+            "epoch": self.newest.digest,
+            "placed": self.placed,
+            "used": self.used.digest,
+            "kept": len(self.kept),
+        }

@@ -1,0 +1,568 @@
+"""The matching layer (L1): who wants this event? At which nodes is that asked (L2)?
+
+Subscriptions lie at nodes that follow from their keys; an event visits nodes that follow from its
+own. All three rows of `MATCHING` are this one machine:
+
+- `everywhere`: one region of all nodes, so every node holds all subscriptions, and the node where
+  an event is published finds out by itself (MEDYM, S4);
+- `regions`: X regions of about R nodes; an event visits H of them (section 4.2 of the paper);
+- `nowhere`: as `everywhere`, but a node only says that it wants something; subscribers filter.
+
+The layer hands over an event and the nodes to which it must go (`hand`). It does not know how the
+event gets there. Destinations are nodes, each once: the node there matches again, by its own
+subscriptions, so whoever finds a node by mistake or by malice causes a packet and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+from tidings.matching.contract import Matcher
+from tidings.routing.layers.epochs import Epoch, Epochs
+from tidings.routing.layers.lists import Lists
+from tidings.routing.layers.placement import Regions
+from tidings.routing.layers.placing import FORGOTTEN, Placing
+from tidings.routing.layers.rendezvous import Keys, keys_of, placed, wide
+from tidings.routing.layers.sealing import Open, Seal
+from tidings.routing.layers.settings import Layering
+from tidings.routing.layers.store import ANY, Store
+from tidings.routing.layers.walks import Choice, Walks
+from tidings.routing.packets import (
+    Payload,
+    Publication,
+    Put,
+    Report,
+    Sealed,
+    Slot,
+    Stored,
+    Walk,
+    Walked,
+)
+from tidings.routing.planes.interests import EVERYTHING, predicate_of
+from tidings.routing.planes.topology import digest_of
+from tidings.routing.protocol import Action, Drop, Established, earliest
+
+MATCHING: Final = {
+    "everywhere": "every node holds all subscriptions",
+    "regions": "an event visits regions that hold them",
+    "nowhere": "subscribers filter",
+}
+SOMETHING: Final = ""  # the id of the one entry by which a node says that it wants something
+
+Hand = Callable[[Payload, tuple[str, ...], int, list[Action]], None]
+
+
+@lru_cache(1 << 14)
+def places_of(settings: Layering, text: str, regions: int) -> Keys:
+    """The keys at which a subscription lies."""
+    return placed(settings.function(), predicate_of(text), regions, settings.places)
+
+
+class UnplacedError(ValueError):
+    """A predicate that has no place, where the application allows only those that have one."""
+
+
+class Matching:
+    """One node's part in the matching layer of an application."""
+
+    def __init__(
+        self,
+        application: str,
+        settings: Layering,
+        lists: Lists,
+        matcher: Callable[[], Matcher],
+        hand: Hand,
+        seal: Seal | Open,
+    ) -> None:
+        plane = lists.plane
+        self.application = application
+        self.node, self.life, self.timing = plane.node, plane.life, plane.timing
+        self.settings = settings
+        self.lists = lists
+        self.hand = hand
+        self.seal = seal
+        self.epochs = self.epochs_of(self.node, Epoch.of(application, settings, self._lives()))
+        self.store = Store(matcher)
+        self.placing = self.placing_of(application, self.node, self.life, self.timing)
+        self.walks = self.walks_of(self.node, self.timing)
+        self.subscriptions: dict[str, str] = {}
+        self._slots: dict[str, dict[tuple[str, Slot], str]] = {}  # of each, in all epochs kept
+        self._established: dict[str, None] = {}
+        self._unestablished: dict[str, None] = {}
+        self._owing: dict[str, dict[Slot, str]] = {}  # what the newest epoch lacks, by node
+        self._forgotten: dict[str, int] = {}  # owners, and their lives, of what was dropped here
+        self._reported = 0
+        self._report_at: int | None = None
+        self._compare_at: int | None = None
+        self._prune_at: int | None = None
+        self.counts = {"visits": 0, "matched": 0, "misplaced": 0, "given up": 0, "unreadable": 0}
+
+    epochs_of: type[Epochs] = Epochs
+    placing_of: type[Placing] = Placing
+    walks_of: type[Walks] = Walks
+
+    # Subscriptions
+
+    def subscribe(self, id: str, text: str, now: int, out: list[Action]) -> None:
+        """Place a subscription, or another predicate for one that is placed."""
+        self._check_place(text)
+        if id in self.subscriptions:
+            self.unsubscribe(id, now, out)
+        self.subscriptions[id] = text
+        self._unestablished[id] = None
+        self._slots[id] = self._slots_of(id)
+        for (node, slot), written in self._slots[id].items():
+            self.placing.set(node, slot, written)
+        self._tell_all({node for node, _ in self._slots[id]}, now, out)
+        self._look(now, out)
+
+    def unsubscribe(self, id: str, now: int, out: list[Action]) -> None:
+        """Give a subscription up."""
+        if self.subscriptions.pop(id, None) is None:
+            return
+        self._established.pop(id, None)
+        self._unestablished.pop(id, None)
+        for node, slot in self._unshared(self._slots.pop(id)):
+            self.placing.set(node, slot, None)
+            self._owing.get(node, {}).pop(slot, None)
+            self._tell_all({node}, now, out)
+        self._look(now, out)
+
+    def _unshared(self, slots: dict[tuple[str, Slot], str]) -> list[tuple[str, Slot]]:
+        """The slots that no other subscription needs: `nowhere` has one for all."""
+        if any(slot[0] == SOMETHING for _, slot in slots):
+            return [at for at in slots if not any(at in other for other in self._slots.values())]
+        return list(slots)
+
+    def _check_place(self, text: str) -> None:
+        if self.settings.matching != "regions" or self.settings.unkeyed != "strict":
+            return
+        regions = self._regions(self.epochs.newest)
+        places = self.settings.function().places(predicate_of(text), regions)
+        if places is None or len(places) > 1:
+            count = "any" if places is None else len(places)
+            raise UnplacedError(
+                f"application {self.application!r}: expected a predicate with one key of "
+                f"{self.settings.rendezvous}, found {count} of {regions + 1}"
+            )
+
+    def _slots_of(self, id: str) -> dict[tuple[str, Slot], str]:
+        """Where a subscription must lie for the epochs that are kept: nodes, slots and texts."""
+        found: dict[tuple[str, Slot], str] = {}
+        for epoch in self.epochs.kept:
+            found.update(self._slots_in(epoch, id))
+        return found
+
+    def _slots_in(self, epoch: Epoch, id: str) -> dict[tuple[str, Slot], str]:
+        if epoch.placement is None:
+            return {}
+        shape = epoch.placement.shape
+        text = self.subscriptions[id]
+        if epoch.settings.matching == "nowhere":
+            id, text = SOMETHING, EVERYTHING
+        found: dict[tuple[str, Slot], str] = {}
+        for key in self.places(epoch, text):
+            home = self.home(shape, key, digest_of(f"{self.node} {id} {key}"))
+            for member in epoch.placement.members(home):
+                if member in self.epochs.newest.lives:
+                    found[member, (id, shape.regions, home, key)] = text
+        return found
+
+    def home(self, shape: Regions, key: int, draw: int) -> int:
+        """The region of a subscription."""
+        return shape.home(key, draw)
+
+    def places(self, epoch: Epoch, text: str) -> Keys:
+        """The keys of a subscription in an epoch."""
+        return places_of(epoch.settings, text, self._regions(epoch))
+
+    def _place_all(self, now: int, out: list[Action]) -> None:
+        """Put all subscriptions where some epoch that is kept wants them, and nowhere else."""
+        before = {at for slots in self._slots.values() for at in slots}
+        self._slots = {id: self._slots_of(id) for id in self.subscriptions}
+        wanted: dict[tuple[str, Slot], str] = {}
+        for slots in self._slots.values():
+            wanted.update(slots)
+        for node in list(self.placing.channels):
+            if node not in self.epochs.newest.lives:
+                self.placing.forget(node)
+        for node, slot in before - wanted.keys():
+            if node in self.placing.channels:
+                self.placing.set(node, slot, None)
+        for (node, slot), text in wanted.items():
+            self.placing.set(node, slot, text)
+        self._tell_all(self.placing.channels, now, out)
+
+    def _tell_all(self, nodes: Iterable[str], now: int, out: list[Action]) -> None:
+        for node in sorted(nodes):
+            self._tell(node, self.placing.due(node, now), now, out)
+
+    def _tell(self, node: str, put: Put | None, now: int, out: list[Action]) -> None:
+        while put is not None:
+            if node != self.node:
+                self.lists.send((node,), self.seal.wrap(put), now, out)
+                return
+            agrees = bool(self.store.put(put))
+            kept = Stored(self.application, node, self.life, put.number, agrees)
+            put = self.placing.kept(kept, now)
+
+    def received_put(self, put: Put, now: int, out: list[Action]) -> None:
+        """An owner says what to hold for it."""
+        record = self.lists.plane.records.get(put.owner)
+        if record is None or record.life != put.life:
+            out.append(Drop("of a life that is not there", put))
+            return
+        agrees = self.store.put(put)
+        if agrees is not None:
+            answer = Stored(self.application, self.node, put.life, put.number, agrees)
+            self.lists.send((put.owner,), answer, now, out)
+
+    def received_kept(self, kept: Stored, now: int, out: list[Action]) -> None:
+        """A node says that it holds what it was told to."""
+        self._tell(kept.keeper, self.placing.kept(kept, now), now, out)
+        self._look(now, out)
+
+    # Epochs
+
+    def _lives(self) -> dict[str, int]:
+        plane = self.lists.plane
+        found = {self.node: self.life}
+        for node in plane.routes.hop:
+            record = plane.records.get(node)
+            if record is not None:
+                found[node] = record.life
+        return found
+
+    def members_changed(self, now: int, out: list[Action]) -> None:
+        """Nodes may have come, left or begun a new life."""
+        self._adopt(Epoch.of(self.application, self.settings, self._lives()), now, out)
+
+    def configure(self, settings: Layering, now: int, out: list[Action]) -> None:
+        """From now on the application has these settings."""
+        self.settings = settings
+        self.members_changed(now, out)
+
+    def _adopt(self, epoch: Epoch, now: int, out: list[Action]) -> None:
+        before = self.epochs.newest
+        if not self.epochs.adopt(epoch):
+            return
+        for node, life in epoch.lives.items():
+            if before.lives.get(node) != life:
+                self.placing.restart(node)  # it may have forgotten what it held
+        self._place_all(now, out)
+        self._owing = {}
+        for id in self.subscriptions:
+            for (node, slot), text in self._slots_in(epoch, id).items():
+                self._owing.setdefault(node, {})[slot] = text
+        self._report(epoch.lives, now, out)
+        self._look(now, out)
+
+    def received_report(self, report: Report, now: int, out: list[Action]) -> None:
+        """Another node says how far it is."""
+        new = self.epochs.heard(report)
+        if report.asks and report.node in self.epochs.newest.lives:
+            self.lists.send((report.node,), self._own_report(False), now, out)
+        if new:
+            self._look(now, out)
+
+    def _look(self, now: int, out: list[Action]) -> None:
+        """See whether something that was waited for has come."""
+        if self._owing:
+            self._owing = {
+                node: left
+                for node, slots in self._owing.items()
+                if (left := {s: t for s, t in slots.items() if not self.placing.lies(node, s, t)})
+            }
+        epochs = self.epochs
+        while epochs.advance(not self._owing):
+            self._report(epochs.newest.lives, now, out)
+        if epochs.unneeded() and self._prune_at is None:
+            # Events that were published by an earlier epoch may still be on their walk.
+            self._prune_at = now + 2 * self.timing.retry + self.timing.hold_most
+        if self._report_at is None and self._missing():
+            self._report_at = now + self.timing.retry
+        self._establish(out)
+
+    def _establish(self, out: list[Action]) -> None:
+        if not self._unestablished or not self.epochs.all_use_a_kept_one():
+            return
+        done = tuple(id for id in self._unestablished if self._lies(id))
+        for id in done:
+            del self._unestablished[id]
+            self._established[id] = None
+        if done:
+            out.append(Established(done))
+
+    def _lies(self, id: str) -> bool:
+        """Whether a subscription lies wherever some epoch that is kept wants it."""
+        if any(epoch.placement is None for epoch in self.epochs.kept):
+            return False
+        lies = self.placing.lies
+        return all(lies(node, slot, text) for (node, slot), text in self._slots[id].items())
+
+    def _missing(self) -> list[str]:
+        """The nodes whose report this one waits for."""
+        found = [*self.epochs.not_placed(), *self.epochs.not_using()]
+        return [node for node in dict.fromkeys(found) if node != self.node]
+
+    def _own_report(self, asks: bool) -> Report:
+        epochs = self.epochs
+        self._reported += 1
+        return Report(
+            self.application,
+            self.node,
+            self.life,
+            self._reported,
+            epochs.placed,
+            epochs.used.digest,
+            asks,
+        )
+
+    def _report(
+        self, nodes: Iterable[str], now: int, out: list[Action], asks: bool = False
+    ) -> None:
+        others = tuple(node for node in nodes if node != self.node)
+        if others:
+            self.lists.send(others, self._own_report(asks), now, out)
+
+    # Events
+
+    def publish(self, publication: Publication, now: int, out: list[Action]) -> None:
+        """Find who wants an event: take it past the nodes that know."""
+        epoch = self.epochs.used
+        if epoch.placement is None:
+            out.append(Drop("no node of the matching layer is in reach", publication))
+            return
+        keys = self.keys(epoch, publication.event)
+        choices = self.walks.choices(epoch, keys)
+        audit = self.settings.audit
+        if audit and digest_of(f"audit {publication.life} {publication.number}") % audit == 0:
+            choices = self.walks.all_choices(epoch)
+        payload = self.seal.seal_event(publication)
+        parts = [[choice] for choice in choices] if epoch.settings.scatter else [choices]
+        for part, chosen in enumerate(parts):
+            self._walk(publication, epoch, part, chosen, payload, now, out)
+
+    def wanting(self, event: dict[str, Any]) -> set[str]:
+        """The nodes that want an event, as far as this node can tell by itself."""
+        placement = self.epochs.used.placement
+        if placement is None:
+            return set()
+        asked = [(home, ANY) for home in range(placement.shape.regions)]
+        return {owner for owner, _ in self.store.match(placement.shape.regions, asked, event)}
+
+    def keys(self, epoch: Epoch, event: dict[str, Any]) -> Keys:
+        """The keys that an event is asked about under."""
+        regions = self._regions(epoch)
+        found = keys_of(epoch.settings.function(), event, regions)
+        if epoch.settings.unkeyed == "spread" and epoch.settings.places < regions + 1:
+            found |= {wide(regions)}
+        return found
+
+    def _regions(self, epoch: Epoch) -> int:
+        return 1 if epoch.placement is None else epoch.placement.shape.regions
+
+    def _walk(
+        self,
+        publication: Publication,
+        epoch: Epoch,
+        part: int,
+        choices: list[Choice],
+        payload: bytes,
+        now: int,
+        out: list[Action],
+    ) -> None:
+        number = 0 if epoch.settings.by_source else publication.number
+        stops = tuple(
+            self.walks.stop(choice, f"{self.node} {self.life} {number} {part} {place}")
+            for place, choice in enumerate(choices)
+        )
+        walk = Walk(
+            self.application,
+            self.node,
+            self.life,
+            publication.number,
+            part,
+            self._regions(epoch),
+            stops,
+            publication,
+            payload,
+            (),
+        )
+        if any(node != self.node for node, _ in stops):
+            self.walks.begin(walk, choices, now, part)
+        self._step(walk, now, out)
+
+    def received_walk(self, walk: Walk, now: int, out: list[Action]) -> None:
+        """An event comes past on its walk."""
+        self._step(walk, now, out)
+
+    def received_box(self, sealed: Sealed, now: int, out: list[Action]) -> None:
+        """A packet comes that only nodes of the matching layer can read."""
+        match self.seal.unwrap(sealed):
+            case Put() as put:
+                self.received_put(put, now, out)
+            case Walk() as walk:
+                self.received_walk(walk, now, out)
+            case _:
+                self.counts["unreadable"] += 1
+                out.append(Drop("sealed with another key", sealed))
+
+    def _step(self, walk: Walk, now: int, out: list[Action]) -> None:
+        """Match an event here if this is its next stop, and send it on to the one after."""
+        stops, found = walk.stops, walk.found
+        while stops and stops[0][0] == self.node:
+            found = self._ask(walk, stops[0][1], found, now, out)
+            stops = stops[1:]
+            if walk.source == self.node:
+                self.walks.walked(self._answer(walk, len(stops), found), now)
+        if len(stops) < len(walk.stops) and walk.source != self.node:
+            answer = self._answer(walk, len(stops), found)
+            self.lists.send((walk.source,), answer, now, out)
+        if stops:
+            onward = Walk(
+                walk.application,
+                walk.source,
+                walk.life,
+                walk.number,
+                walk.part,
+                walk.regions,
+                stops,
+                walk.publication,
+                walk.payload,
+                found,
+            )
+            self.lists.send((stops[0][0],), self.seal.wrap(onward), now, out)
+        elif found:
+            self.hand(walk.payload or walk.publication, found, now, out)
+
+    def _answer(self, walk: Walk, left: int, found: tuple[str, ...]) -> Walked:
+        return Walked(self.application, walk.life, walk.number, walk.part, left, found)
+
+    def _ask(
+        self,
+        walk: Walk,
+        asked: tuple[tuple[int, int], ...],
+        found: tuple[str, ...],
+        now: int,
+        out: list[Action],
+    ) -> tuple[str, ...]:
+        """Who wants it, of those whose subscriptions lie here; returns the nodes still to hand."""
+        matched = self.store.match(walk.regions, asked, walk.publication.event)
+        self.counts["visits"] += 1
+        self.counts["matched"] += len(matched)
+        if self.settings.audit and self.settings.by_key:
+            self._audit(walk, matched, out)
+        owners = tuple(sorted({owner for owner, _ in matched}))
+        if self.settings.gather:
+            return tuple(dict.fromkeys((*found, *owners)))
+        if owners:
+            self.hand(walk.payload or walk.publication, owners, now, out)
+        return found
+
+    def _audit(self, walk: Walk, matched: set[tuple[str, int]], out: list[Action]) -> None:
+        """Count what matches and lies where the event would not have come without an audit."""
+        event = walk.publication.event
+        keys = keys_of(self.settings.function(), event, walk.regions) | {wide(walk.regions)}
+        outside = {key for _, key in matched} - keys
+        if outside:
+            self.counts["misplaced"] += len(outside)
+            out.append(Drop("a match outside its window: the rendezvous function is wrong", walk))
+
+    # Time
+
+    def timer(self) -> int | None:
+        """When to wake."""
+        own = earliest(self._report_at, earliest(self._compare_at, self._prune_at))
+        return earliest(own, earliest(self.placing.timer(), self.walks.timer()))
+
+    def start(self, now: int) -> None:
+        """There is a link: from now on, compare what others hold with what they should."""
+        if self._compare_at is None:
+            self._compare_at = now + digest_of(f"{self.node} compares") % self._compare_every()
+
+    def _compare_every(self) -> int:
+        return max(self.timing.pull, self.timing.refresh)
+
+    def leave(self) -> None:
+        """Nothing more is to be done."""
+        self._report_at = self._compare_at = self._prune_at = None
+
+    def wake(self, now: int, out: list[Action]) -> None:
+        """Do what is due."""
+        self._forget_the_gone(now, out)
+        for node, put in self.placing.late(now):
+            self._tell(node, put, now, out)
+        for walk, given_up in self.walks.late(now):
+            if given_up:
+                self.counts["given up"] += 1
+                out.append(Drop("no node of the region answers", walk))
+            if walk.stops:
+                self._resume(walk, now, out)
+            elif walk.found:
+                self.hand(walk.payload or walk.publication, walk.found, now, out)
+        if self._report_at is not None and now >= self._report_at:
+            self._report_at = None
+            missing = self._missing()
+            if missing:
+                self._report(missing, now, out, asks=True)
+                self._report_at = now + self.timing.retry
+        if self._prune_at is not None and now >= self._prune_at:
+            self._prune_at = None
+            if self.epochs.prune():
+                self._place_all(now, out)
+                self._look(now, out)
+        if self._compare_at is not None and now >= self._compare_at:
+            self._compare_at = now + self._compare_every()
+            for node in list(self.placing.channels):
+                self._tell(node, self.placing.due(node, now, compare=True), now, out)
+
+    def _forget_the_gone(self, now: int, out: list[Action]) -> None:
+        """Drop what owners had placed here who are gone, or have begun a new life.
+
+        One that comes back may not know that it was out of reach: it is told.
+        """
+        records = self.lists.plane.records
+        for owner, life in list(self._forgotten.items()):
+            record = records.get(owner)
+            if record is not None:
+                del self._forgotten[owner]
+                if record.life == life:
+                    answer = Stored(self.application, self.node, life, FORGOTTEN, False)
+                    self.lists.send((owner,), answer, now, out)
+        for owner, holding in list(self.store.holdings.items()):
+            record = records.get(owner)
+            if (record is None or record.life != holding.life) and owner != self.node:
+                self.store.forget(owner)
+                self._forgotten[owner] = holding.life
+
+    def _resume(self, walk: Walk, now: int, out: list[Action]) -> None:
+        self.lists.send((walk.stops[0][0],), self.seal.wrap(walk), now, out)
+
+    def waits_for(self) -> str:
+        """What it takes until this node is at rest; nothing if it is."""
+        missing = self._missing()
+        if missing:
+            return f"reports of {', '.join(missing)}"
+        if self._unestablished:
+            return f"subscriptions {', '.join(self._unestablished)}"
+        return "" if self.placing.is_settled() else "answers of nodes that hold subscriptions"
+
+    def is_settled(self) -> bool:
+        """Whether all nodes use the newest epoch, and all that this one wants lies in place."""
+        return not self.waits_for()
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
+        return {
+            **self.epochs.snapshot(),
+            **self.walks.snapshot(),
+            **self.counts,
+            "held": {
+                owner: sorted([*slot, text] for slot, text in self.store.entries(owner).items())
+                for owner in sorted(self.store.holdings)
+            },
+            "established": sorted(self._established),
+        }

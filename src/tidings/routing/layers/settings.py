@@ -1,0 +1,60 @@
+"""The settings of an application (L4): its two layers, and how each is configured."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from msgspec import Meta, Struct
+
+from tidings.routing.layers.placement import Placement, Regions, regions_for
+from tidings.routing.layers.rendezvous import MOST_PLACES, Rendezvous, rendezvous_of
+
+Count = Annotated[int, Meta(ge=1, le=1 << 20)]
+
+
+_function = lru_cache(256)(rendezvous_of)
+
+
+class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How an application finds who wants an event, and how it gets the event there."""
+
+    matching: Literal["everywhere", "regions", "nowhere"] = "everywhere"
+    delivery: Literal["unicast", "list", "tree"] = "list"
+    nodes: tuple[str, ...] = ()  # those that match, its trusted ones; none named: all
+    replicas: Count = 3  # R: nodes of a region
+    hops: Count = 1  # H: regions that an event visits
+    regions: Annotated[int, Meta(ge=0, le=1 << 20)] = 0  # X; 0: about one for R nodes
+    division: Literal["rank", "width"] = "rank"
+    rendezvous: str = "one"
+    unkeyed: Literal["spread", "strict"] = "spread"  # what has no single key: spread it, or refuse
+    places: Count = MOST_PLACES  # keys of a subscription, before it counts as wide
+    scatter: bool = False  # whether an event visits its regions at once, not one after the other
+    gather: bool = False  # whether it is delivered at the end of its walk, not at each stop
+    by_key: bool = True  # whether a stop asks only subscriptions with the event's key
+    by_source: bool = False  # whether the events of a source take the same walk, and stay in order
+    audit: Annotated[int, Meta(ge=0)] = 0  # one event in so many also visits all regions; 0: none
+    seal: Literal["none", "application"] = "none"
+
+    def function(self) -> Rendezvous:
+        """Its rendezvous function; only `regions` needs one."""
+        return _function(self.rendezvous if self.matching == "regions" else "one")
+
+    def placement(self, application: str, members: tuple[str, ...]) -> Placement:
+        """Its regions on the nodes that match."""
+        if self.matching != "regions":
+            return Placement.of(application, members, Regions(1, 1))
+        regions = min(self.regions, len(members)) or regions_for(len(members), self.replicas)
+        if self.division == "width" and self.regions:
+            regions = self.regions
+        return Placement.of(application, members, Regions(regions, self.hops), self.division)
+
+
+def pair(matching: str, delivery: str) -> type[Layering]:
+    """The settings of applications with these two layers."""
+    fields = [("matching", str, matching), ("delivery", str, delivery)]
+    made: Any = msgspec.defstruct(
+        f"{matching}_{delivery}", fields, bases=(Layering,), frozen=True, kw_only=True
+    )
+    return cast(type[Layering], made)
