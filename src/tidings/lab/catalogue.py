@@ -15,6 +15,7 @@ from tidings.lab.experiments import (
     layer_caveats,
     layer_latency,
     layer_match,
+    layer_protocol,
     layer_throughput,
     memory,
     network_effect,
@@ -39,6 +40,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "l5-match": layer_match.EXPERIMENT,
     "l5-latency": layer_latency.EXPERIMENT,
     "l5-throughput": layer_throughput.EXPERIMENT,
+    "l5-protocol": layer_protocol.EXPERIMENT,
     "l6-applications": layer_applications.EXPERIMENT,
     "l7-caveats": layer_caveats.EXPERIMENT,
 }

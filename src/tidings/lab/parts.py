@@ -245,7 +245,7 @@ _TABLE: Final = (
             "test_the_law_holds_for_whatever_finds_all_matches",
             "test_what_regions_store_and_see_is_what_walks_bring",
         )
-        + _experiments("l5-bound", "l5-match", "l5-latency", "l5-throughput"),
+        + _experiments("l5-bound", "l5-match", "l5-latency", "l5-throughput", "l5-protocol"),
     ),
     Part(
         "L6",
@@ -255,7 +255,7 @@ _TABLE: Final = (
             "test_an_application_is_its_column_of_table_1",
             "test_an_event_matches_the_share_it_should_at_every_scale",
         )
-        + _experiments("l6-applications"),
+        + _experiments("l6-applications", "l5-protocol"),
     ),
     Part(
         "L7",
