@@ -20,7 +20,8 @@ def test_whoever_is_interested_gets_it_by_a_shortest_path(
 ) -> None:
     found = outcome(scheme, network, source % network.graph.nodes, event)
     assert found.correct
-    assert found.latency_minimal
+    logical = scheme.graph(network) is not network.graph  # then paths lead past other nodes
+    assert found.latency_minimal or logical
 
 
 @every_scheme
@@ -30,7 +31,7 @@ def test_nodes_out_of_reach_are_not_expected(
     scheme: Scheme, network: Network, event: Event, source: int
 ) -> None:
     found = outcome(scheme, network, source % network.graph.nodes, event)
-    assert found.latency_minimal
+    assert found.correct
 
 
 @every_scheme
@@ -40,11 +41,12 @@ def test_matching_once_tells_what_every_node_would_find(
     scheme: Scheme, network: Network, some: list[Event]
 ) -> None:
     states = scheme.build(network)
+    graph = scheme.graph(network)
     for event in some:
         assert set(members(network.interested(event))) == interested(network, event)
         for source in range(network.graph.nodes):
             quick = Matched(network.interested(event))
             slow = Unmatched(network, event)
-            assert deliver(scheme, states, network.graph, source, quick) == deliver(
-                scheme, states, network.graph, source, slow
+            assert deliver(scheme, states, graph, source, quick) == deliver(
+                scheme, states, graph, source, slow
             )

@@ -10,6 +10,8 @@ import pytest
 from tests.effort import SOAK
 from tests.places import ROOT
 from tidings.language.predicate import parse
+from tidings.routing.layers.delivery import DELIVERY
+from tidings.routing.layers.matching import MATCHING
 from tidings.routing.packets import Publication
 from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
 from tidings.routing.protocols import PROTOCOLS
@@ -25,10 +27,12 @@ from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 TRACES = """
 from tidings.sim.trial import ALL_FAULTS, draw_options, run_trial
-for protocol in ("cbcb", "subscriptions", "flood"):
+for protocol in ("cbcb", "subscriptions", "flood", "regions-list"):
     for seed in (1, 2):
         print(run_trial(draw_options(seed, "small", protocol, ALL_FAULTS)).trace)
 """
+
+LAYERED = "regions-list:rendezvous=hash:kind,hops=2,replicas=2"
 
 
 def traces(code: str, hash_seed: str) -> list[str]:
@@ -48,7 +52,7 @@ def traces(code: str, hash_seed: str) -> list[str]:
 @pytest.mark.swarm
 def test_a_seed_gives_the_same_trace_in_processes_that_hash_differently() -> None:
     first = traces(TRACES, "1")
-    assert len(set(first)) == 6
+    assert len(set(first)) == 8
     assert first == traces(TRACES, "2")
 
 
@@ -66,13 +70,17 @@ def total(verdicts: list[Verdict]) -> Ledger:
 
 
 def test_a_few_seeds_find_nothing_wrong(seed: int) -> None:
-    for protocol in PROTOCOLS:
-        assert not failures(list(swarm("small", protocol, ALL_FAULTS, [1, seed])))
+    for protocol, row in PROTOCOLS.items():
+        chosen = [1, seed] if row.effort == 1 else [seed]
+        assert not failures(list(swarm("small", protocol, ALL_FAULTS, chosen)))
 
 
 # What `make soak` does for hours.
 @pytest.mark.swarm
-@pytest.mark.parametrize(("protocol", "seeds"), [("cbcb", 10), ("subscriptions", 6), ("flood", 6)])
+@pytest.mark.parametrize(
+    ("protocol", "seeds"),
+    [("cbcb", 10), ("subscriptions", 6), ("flood", 6), (LAYERED, 4)],
+)
 def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> None:
     seeds *= 50 if SOAK else 1
     chosen = [*range(seeds // 2), *range(seed, seed + seeds // 2)]
@@ -83,6 +91,14 @@ def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> No
     assert ledger.lost_when_stable == ledger.duplicated == ledger.unexpected == 0
     assert ledger.expected + ledger.surplus == ledger.delivered + ledger.lost + ledger.withdrawn
     assert sum(ledger.faults.values()) > seeds
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", DELIVERY)
+@pytest.mark.parametrize("who", MATCHING)
+def test_every_pair_of_layers_bears_all_faults(who: str, how: str) -> None:
+    assert not failures(list(swarm("small", f"{who}-{how}", ALL_FAULTS, range(300))))
+    assert not failures(list(swarm("ba:40", f"{who}-{how}", ALL_FAULTS, range(40))))
 
 
 @pytest.mark.swarm

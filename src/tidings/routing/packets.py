@@ -285,7 +285,16 @@ class Sealed(Struct, frozen=True, gc=False, array_like=True, tag=48):
     box: bytes
 
 
-LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed
+class Configured(Struct, frozen=True, gc=False, array_like=True, tag=49):
+    """An application has other settings; the larger number counts, then the smaller node."""
+
+    application: str
+    number: int
+    node: str  # where the change was made
+    settings: dict[str, Any]
+
+
+LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Configured
 
 
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):

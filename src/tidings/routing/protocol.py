@@ -104,6 +104,20 @@ class Decline(Struct, frozen=True, gc=False, tag=True):
     reason: str
 
 
+class Within(Struct, frozen=True, gc=False, tag=True):
+    """A cause of one of the applications that share a node (L4)."""
+
+    application: str
+    cause: Subscribe | Unsubscribe | Publish
+
+
+class Configure(Struct, frozen=True, gc=False, tag=True):
+    """From now on an application has these settings, at every node (L4)."""
+
+    application: str
+    settings: dict[str, Any]
+
+
 class Leave(Struct, frozen=True, gc=False, tag=True):
     """The node is about to stop, and says good-bye."""
 
@@ -120,6 +134,8 @@ Cause = (
     | Unadvertise
     | Feedback
     | Decline
+    | Within
+    | Configure
     | Leave
 )
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from tidings.routing.flooding import scheme as flooding
+from tidings.routing.layers import medym, medym_mesh
 from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
 from tidings.routing.scheme import Scheme, same_header
 from tidings.routing.source_trees import drp, ips, pif, psf
@@ -26,6 +27,10 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "ips": _row("ips", "per-source, indistinguishable sources as one (U3)", ips),
     "pif": _row("pif", "per-interface forwarding in the source's tree (U4)", pif),
     "drp": _row("drp", "receivers listed at the source (U5)", drp),
+    "medym": _row(
+        "medym", "receivers listed for each link (S4)", medym, options=medym.MedymOptions
+    ),
+    "medym-mesh": _row("medym-mesh", "lists over the destinations only (S4)", medym_mesh),
 }
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TOPOLOGIES: Final = {"full": 1_000, "quick": 60, "tiny": 4}  # at most
 EVENTS: Final = {"full": 500, "quick": 100, "tiny": 40}
 SUBSCRIPTIONS: Final = 10  # a node
+COMPARED = ("flooding", "psf", "ips", "pif", "drp")  # those of paper U
 
 
 def sweep(setting: Setting) -> list[Parameters]:
@@ -45,7 +46,7 @@ def measure(parameters: Parameters) -> Iterator[Row]:
     events = workload.events(0, parameters["events"])
     asked = [(node, network.interested(event)) for node, event in zip(sources, events, strict=True)]
     unique = unique_paths(graph)
-    for scheme in SCHEMES.values():
+    for scheme in map(SCHEMES.__getitem__, COMPARED):
         states = scheme.build(network)
         totals: Counter[str] = Counter()
         stretch_max = 1.0
@@ -81,7 +82,7 @@ COLUMNS: Final = {
 
 
 def claims(rows: Rows) -> list[Claim]:
-    by_scheme = {scheme: select(rows, scheme=scheme) for scheme in SCHEMES}
+    by_scheme = {scheme: select(rows, scheme=scheme) for scheme in COMPARED}
     packets = {
         scheme: {r["topology"]: r["packets"] for r in found} for scheme, found in by_scheme.items()
     }
@@ -157,7 +158,7 @@ def draw(rows: Rows) -> Figure:
     from tidings.lab.figures import COLOURS, MARKERS, panels
 
     figure, (packets, spam) = panels(2)
-    for number, scheme in enumerate(SCHEMES):
+    for number, scheme in enumerate(COMPARED):
         found = [r for r in select(rows, scheme=scheme) if r["delivered"]]
         nodes = [r["nodes"] for r in found]
         style: dict[str, Any] = {"s": 9, "marker": MARKERS[number], "linewidths": 0.7}

@@ -180,7 +180,7 @@ class Matching:
 
     def _place_all(self, now: int, out: list[Action]) -> None:
         """Put all subscriptions where some epoch that is kept wants them, and nowhere else."""
-        before = {at for slots in self._slots.values() for at in slots}
+        before = {at: None for slots in self._slots.values() for at in slots}
         self._slots = {id: self._slots_of(id) for id in self.subscriptions}
         wanted: dict[tuple[str, Slot], str] = {}
         for slots in self._slots.values():
@@ -188,8 +188,8 @@ class Matching:
         for node in list(self.placing.channels):
             if node not in self.epochs.newest.lives:
                 self.placing.forget(node)
-        for node, slot in before - wanted.keys():
-            if node in self.placing.channels:
+        for node, slot in before:
+            if (node, slot) not in wanted and node in self.placing.channels:
                 self.placing.set(node, slot, None)
         for (node, slot), text in wanted.items():
             self.placing.set(node, slot, text)

@@ -7,20 +7,25 @@ the matching layer hands over, the delivery layer sends; what arrives, the subsc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import msgspec
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.layers.delivery import DELIVERY, Spreading
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.matching import Matching
+from tidings.routing.layers.rendezvous import RendezvousError
 from tidings.routing.layers.sealing import Keyring, Open, Seal, SealError
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
     Answer,
+    Configured,
     Consignment,
     Hello,
+    LayerPacket,
     Listed,
     Payload,
     Put,
@@ -46,6 +51,7 @@ from tidings.routing.protocol import (
     Action,
     Advertise,
     Cause,
+    Configure,
     Decline,
     Drop,
     Feedback,
@@ -59,11 +65,16 @@ from tidings.routing.protocol import (
     Timing,
     Unadvertise,
     Unsubscribe,
+    Within,
     Woken,
     earliest,
 )
 
 ONLY = ""  # the application of a router that has one
+
+
+class ApplicationError(ValueError):
+    """An application that does not exist, or settings that it cannot have."""
 
 
 class Layers:
@@ -88,6 +99,9 @@ class Layers:
             self.seal = Seal(application, keys or Keyring())
         plane = lists.plane
         self.node = plane.node
+        self.lists = lists
+        self._spreading = spreading
+        self._configured: Configured | None = None  # the newest change of settings
         self.local = Local(plane.node, plane.life, None if board is not None else matcher)
         self.matching = self.matching_of(
             application, settings, lists, matcher, self.hand, self.seal
@@ -109,6 +123,86 @@ class Layers:
         publication = self.seal.open_event(payload)
         if publication is not None and self._once.first(publication):
             self.local.deliver(publication, out)
+
+    def used(self, cause: Subscribe | Unsubscribe | Publish, now: int, out: list[Action]) -> None:
+        """A user of the application wants something."""
+        if not self.seal.may_use and not isinstance(cause, Unsubscribe):
+            raise SealError(
+                f"application {self.application!r} is sealed: expected its key to publish and "
+                "subscribe, found none"
+            )
+        match cause:
+            case Publish(event):
+                self.matching.publish(self.local.publish(event), now, out)
+            case Subscribe(id, predicate):
+                self.local.subscribe(id, predicate)
+                self.matching.subscribe(id, predicate, now, out)
+            case Unsubscribe():
+                id = self.local.meant(cause)
+                self.local.unsubscribe(id)
+                self.matching.unsubscribe(id, now, out)
+
+    def received(self, packet: LayerPacket | Spread, now: int, out: list[Action]) -> None:
+        """A packet of the application, for this node."""
+        match packet:
+            case Consignment() | Spread():
+                self.arrived(packet.payload, out)
+            case Put():
+                self.matching.received_put(packet, now, out)
+            case Stored():
+                self.matching.received_kept(packet, now, out)
+            case Report():
+                self.matching.received_report(packet, now, out)
+                if packet.asks and self._configured is not None:
+                    self.lists.send((packet.node,), self._configured, now, out)
+            case Walk():
+                self.matching.received_walk(packet, now, out)
+            case Sealed():
+                self.matching.received_box(packet, now, out)
+            case Walked():
+                self.matching.walks.walked(packet, now)
+            case Configured():
+                self._adopt(packet, now, out)
+
+    # Other settings, while it runs
+
+    def configure(self, changes: dict[str, Any], now: int, out: list[Action]) -> None:
+        """Change settings at all nodes: nothing is lost or doubled meanwhile (`epochs`)."""
+        number = 1 if self._configured is None else self._configured.number + 1
+        before = msgspec.to_builtins(self.matching.settings)
+        settings = {**before, **changes}
+        _checked(settings, self.matching.settings)
+        packet = Configured(self.application, number, self.node, settings)
+        self._adopt(packet, now, out)
+        others = tuple(self.matching.epochs.others())
+        self.lists.send(others, packet, now, out)
+
+    def _adopt(self, packet: Configured, now: int, out: list[Action]) -> None:
+        known = self._configured
+        if known is not None and (known.number, packet.node) >= (packet.number, known.node):
+            return
+        try:
+            settings = _checked(packet.settings, self.matching.settings)
+        except ApplicationError as error:
+            out.append(Drop(f"settings that cannot be used: {error}", packet))
+            return
+        self._configured = packet
+        self.delivery = DELIVERY[settings.delivery].make(
+            self.application, self.lists, self._spreading
+        )
+        self.matching.configure(settings, now, out)
+
+
+def _checked(settings: dict[str, Any], before: Layering) -> Layering:
+    """Settings that an application may change to, given those that it has."""
+    try:
+        found = msgspec.convert(settings, Layering)
+        found.function()
+    except (msgspec.ValidationError, RendezvousError) as error:
+        raise ApplicationError(f"settings: {error}") from None
+    if found.seal != before.seal:
+        raise ApplicationError(f"settings: seal: expected {before.seal!r}, found {found.seal!r}")
+    return found
 
 
 class LayeredRouter:
@@ -134,16 +228,21 @@ class LayeredRouter:
         matcher: Callable[[], Matcher] = Scan,
         board: Board | None = None,
         options: Layering | None = None,
-        keys: Keyring | None = None,
+        keys: Keyring | Mapping[str, Keyring] | None = None,
+        applications: Mapping[str, Layering] | None = None,
     ) -> None:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.lists = self.lists_of(self.plane)
         self.spreading = Spreading(self.lists)
         self.replies = self.replies_of(node, life, self.hop_to)
         self._clock = Steady()
-        self.layers = self.layers_of(
-            ONLY, options or Layering(), self.lists, self.spreading, matcher, board, keys
-        )
+        self.applications: dict[str, Layers] = {}
+        for name, settings in {ONLY: options or Layering(), **(applications or {})}.items():
+            mine = keys.get(name) if isinstance(keys, Mapping) else keys
+            self.applications[name] = self.layers_of(
+                name, settings, self.lists, self.spreading, matcher, board, mine
+            )
+        self.layers = self.applications[ONLY]
 
     replies_of: type[Replies] = Replies
     is_switching = False
@@ -173,51 +272,53 @@ class LayeredRouter:
         """What to do about a cause."""
         out: list[Action] = []
         now = self._clock.read(now)
-        layers = self.layers
         match cause:
             case Received(neighbour, packet):
                 self._received(neighbour, packet, now, out)
-            case Publish() | Subscribe() if not layers.seal.may_use:
-                raise SealError(
-                    f"application {layers.application!r} is sealed: expected its key to publish "
-                    "and subscribe, found none"
-                )
-            case Publish(event):
-                layers.matching.publish(layers.local.publish(event), now, out)
+            case Publish() | Subscribe() | Unsubscribe():
+                self.layers.used(cause, now, out)
+            case Within(application, inner):
+                self._named(application).used(inner, now, out)
             case Woken():
                 self._woken(now, out)
             case LinkUp(neighbour, cost):
                 self.plane.link_up(neighbour, cost, now, out)
-                layers.matching.start(now)
+                for layers in self.applications.values():
+                    layers.matching.start(now)
             case LinkDown(neighbour):
                 self.plane.link_down(neighbour, now)
-            case Subscribe(id, predicate):
-                layers.local.subscribe(id, predicate)
-                layers.matching.subscribe(id, predicate, now, out)
-            case Unsubscribe():
-                id = layers.local.meant(cause)
-                layers.local.unsubscribe(id)
-                layers.matching.unsubscribe(id, now, out)
+            case Configure(application, settings):
+                self._named(application).configure(settings, now, out)
             case Advertise(id, predicate):  # what is published needs no advertisement
-                layers.local.advertise(id, predicate)
+                self.local.advertise(id, predicate)
                 out.append(InForce((id,)))
             case Unadvertise(id):
-                layers.local.unadvertise(id)
+                self.local.unadvertise(id)
             case Feedback():
                 self.replies.reply(cause, out)
             case Decline():
                 self.replies.decline(cause, out)
             case Leave():
                 self.plane.leave(now, out)
-                layers.matching.leave()
+                for layers in self.applications.values():
+                    layers.matching.leave()
             case _:
                 raise TypeError(f"no cause: {cause!r}")
         return out
 
+    def _named(self, application: str) -> Layers:
+        found = self.applications.get(application)
+        if found is None:
+            known = ", ".join(map(repr, self.applications))
+            raise ApplicationError(f"application: expected one of {known}, found {application!r}")
+        return found
+
     def timer(self) -> int | None:
         """When to wake."""
-        own = earliest(self.plane.timer(), self.lists.timer())
-        return self._clock.shown(earliest(own, self.layers.matching.timer()))
+        when = earliest(self.plane.timer(), self.lists.timer())
+        for layers in self.applications.values():
+            when = earliest(when, layers.matching.timer())
+        return self._clock.shown(when)
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -226,11 +327,17 @@ class LayeredRouter:
             **self.layers.matching.snapshot(),
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "settled": self.is_settled(),
+            "applications": {
+                name: layers.matching.snapshot()
+                for name, layers in self.applications.items()
+                if name != ONLY
+            },
         }
 
     def is_settled(self) -> bool:
         """Whether this node is at rest."""
-        return self.plane.is_settled() and self.layers.matching.is_settled()
+        settled = [layers.matching.is_settled() for layers in self.applications.values()]
+        return self.plane.is_settled() and all(settled)
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
@@ -285,7 +392,7 @@ class LayeredRouter:
                     self._arrived(inner, now, out)
             case Spread():
                 if self.spreading.received(neighbour, packet, out):
-                    self.layers.arrived(packet.payload, out)
+                    self._arrived(packet, now, out)
             case Answer():
                 self.replies.answer(neighbour, packet, out)
             case Returned():
@@ -293,35 +400,25 @@ class LayeredRouter:
             case _:
                 out.append(Drop("not of this protocol", packet))
 
-    def _arrived(self, packet: Any, now: int, out: list[Action]) -> None:
+    def _arrived(self, packet: LayerPacket | Spread, now: int, out: list[Action]) -> None:
         """A packet for this node, whoever sent it."""
-        matching = self.layers.matching
-        match packet:
-            case Consignment():
-                self.layers.arrived(packet.payload, out)
-            case Put():
-                matching.received_put(packet, now, out)
-            case Stored():
-                matching.received_kept(packet, now, out)
-            case Report():
-                matching.received_report(packet, now, out)
-            case Walk():
-                matching.received_walk(packet, now, out)
-            case Sealed():
-                matching.received_box(packet, now, out)
-            case Walked():
-                matching.walks.walked(packet, now)
-            case _:
-                out.append(Drop("not of this protocol", packet))
+        layers = self.applications.get(packet.application)
+        if layers is None:
+            out.append(Drop("no such application", packet))
+        else:
+            layers.received(packet, now, out)
 
     def _woken(self, now: int, out: list[Action]) -> None:
         if self.plane.wake(now, out):
             self.lists.rerouted(now, out)
-            self.layers.matching.members_changed(now, out)
+            for layers in self.applications.values():
+                layers.matching.members_changed(now, out)
         self.lists.wake(now, out)
-        self.layers.matching.wake(now, out)
+        for layers in self.applications.values():
+            layers.matching.wake(now, out)
 
     def _noticed(self, now: int, out: list[Action]) -> None:
         """Records have come: a node may have begun a new life without a change of links."""
         if self.plane.is_settled():
-            self.layers.matching.members_changed(now, out)
+            for layers in self.applications.values():
+                layers.matching.members_changed(now, out)
