@@ -303,12 +303,13 @@ def _application(parameters: Parameters) -> Row:
     for event in events:
         event.pop("payload")  # counted apart: it is the same for all
     load = Load(network, watch, predicates, events)
+    begun = network.now
     load.play([20 * MILLISECOND] * len(events))
     return {
         "deliveries": sum(map(len, load.matches)),
         "packets": watch.packets / len(events),
         "bytes": watch.bytes / len(events),
-        "other_bytes": watch.other_bytes / len(events),
+        "other_bytes": watch.other_bytes / ((network.now - begun) / SECOND),
         "measured_ms": float(np.mean(load.delivered)) / 1e6 if load.delivered else 0.0,
     }
 
@@ -361,7 +362,7 @@ def claims(rows: Rows) -> list[Claim]:
             f"{deliveries:,} deliveries of the applications, each as the scan finds it; bytes "
             "an event, means: "
             + ", ".join(
-                f"{protocol} {size:,.0f} (and {others[protocol]:,.0f} that bear no event)"
+                f"{protocol} {size:,.0f} (and {others[protocol]:,.0f} a second that bear no event)"
                 for protocol, size in spans.items()
             ),
             spans["everywhere-list"] <= 2 * spans["cbcb"],
