@@ -126,6 +126,17 @@ FIRST_ROWS = {
         "bequoost contains 'lae' and shingflex suffix 'rintdrox' and touttex prefix 'praixpl'"
     ),
     "mixed": ("not origin.code <= 8.1"),
+    "games": ("map = 'map1' and x between 169.54 and 229.54 and y between 854.47 and 914.47"),
+    "feeds": ("title icontains 'koodcon' and title icontains 'trumive'"),
+    "quotes": ("class = 'STOCK' and low < 61.65 and symbol = 'FLOSFO'"),
+    "alerts": (
+        "affects in ('bansom', 'bimflung', 'dextour', 'domcos', "
+        "'mosest', 'plimnaind', 'prirt', "
+        "'pronoont', 'quousur', 'ramed', 'reger', 'rekind', 'sheandive', 'slority', "
+        "'stoock', 'stounment', 'weas')"
+    ),
+    "places": ("lat between 18.9243 and 18.9401 and lon between -128.9961 and -128.9108"),
+    "quotes-table": ("class = 'STOCK' and low < 61.65 and symbol = 'FLOSFO'"),
 }
 
 

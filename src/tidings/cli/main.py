@@ -21,6 +21,7 @@ from tidings.cli.extras import advice
 from tidings.cli.lab import app as lab
 from tidings.cli.match import match
 from tidings.cli.network import status, trace, why
+from tidings.cli.plan import plan
 from tidings.cli.publish import publish, subscribe
 from tidings.cli.serve import serve, up
 from tidings.cli.simulate import simulate
@@ -65,6 +66,7 @@ app.command()(check)
 app.command()(explain)
 app.command()(simulate)
 app.command()(topology)
+app.command()(plan)
 app.command()(match)
 app.command()(translate)
 for live in (serve, up, publish, subscribe, trace, why, status):

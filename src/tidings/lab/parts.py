@@ -253,8 +253,37 @@ _TABLE: Final = (
     Part("L2", "the configurable architecture: nodes, replicas, hops, regions"),
     Part("L3", "rendezvous functions"),
     Part("L4", "many applications on the same nodes"),
-    Part("L5", "the model, measured"),
-    Part("L6", "five application profiles as workloads"),
-    Part("L7", "past its caveats: replication that follows load"),
+    Part(
+        "L5",
+        "the model, measured",
+        _tests(
+            "lab/test_layer_model",
+            "test_the_law_holds_for_whatever_finds_all_matches",
+            "test_what_regions_store_and_see_is_what_walks_bring",
+        )
+        + _experiments("l5-bound", "l5-match", "l5-latency", "l5-throughput", "l5-protocol"),
+    ),
+    Part(
+        "L6",
+        "five application profiles as workloads",
+        _tests(
+            "matching/test_applications",
+            "test_an_application_is_its_column_of_table_1",
+            "test_an_event_matches_the_share_it_should_at_every_scale",
+        )
+        + _experiments("l6-applications", "l5-protocol"),
+    ),
+    Part(
+        "L7",
+        "past its caveats: replication that follows load",
+        _tests(
+            "routing/layers/test_adapting",
+            "test_an_event_meets_every_subscription_of_its_key_exactly_once",
+            "test_constant_load_ends_all_change",
+        )
+        + _tests("lab/test_planning", "test_a_plan_has_the_fewest_nodes_that_serve")
+        + _tests("overlay/test_weights", "test_growing_by_one_node_keeps_those_that_serve")
+        + _experiments("l7-caveats"),
+    ),
 )
 PARTS: Final = {part.id: part for part in _TABLE}

@@ -22,20 +22,33 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from tidings.matching.workloads.alerts import AlertsWorkload
 from tidings.matching.workloads.draws import Record, Subscription
 from tidings.matching.workloads.equalities import EqualitiesWorkload
+from tidings.matching.workloads.feeds import FeedsWorkload
 from tidings.matching.workloads.forwarding import ForwardingWorkload
+from tidings.matching.workloads.games import GamesWorkload
 from tidings.matching.workloads.mixed import MixedWorkload
+from tidings.matching.workloads.places import PlacesWorkload
+from tidings.matching.workloads.profile import Profiled
+from tidings.matching.workloads.quotes import QuotesWorkload
 from tidings.matching.workloads.ranges import RangesWorkload
 from tidings.matching.workloads.vocabulary import Names
 from tidings.matching.workloads.wildcards import WildcardsWorkload
 
 __all__ = [
+    "APPLICATIONS",
     "WORKLOADS",
+    "AlertsWorkload",
+    "ApplicationWorkload",
     "EqualitiesWorkload",
+    "FeedsWorkload",
     "ForwardingWorkload",
+    "GamesWorkload",
     "MixedWorkload",
     "Names",
+    "PlacesWorkload",
+    "QuotesWorkload",
     "RangesWorkload",
     "Record",
     "Subscription",
@@ -60,6 +73,18 @@ class Workload(Protocol):
         """The parameters as text."""
 
 
+class ApplicationWorkload(Workload, Profiled, Protocol):
+    """A workload with the profile of an application."""
+
+
+# The five applications of Table 1 of paper L (L6).
+APPLICATIONS: Final[dict[str, Callable[..., ApplicationWorkload]]] = {
+    "games": GamesWorkload,
+    "feeds": FeedsWorkload,
+    "quotes": QuotesWorkload,
+    "alerts": AlertsWorkload,
+    "places": PlacesWorkload,
+}
 WORKLOADS: Final[dict[str, Callable[..., Workload]]] = {
     "forwarding": ForwardingWorkload,
     "equalities": EqualitiesWorkload,
@@ -67,4 +92,6 @@ WORKLOADS: Final[dict[str, Callable[..., Workload]]] = {
     "dense": partial(RangesWorkload, ranges=10, width=0.5),
     "wildcards": WildcardsWorkload,
     "mixed": MixedWorkload,
+    **APPLICATIONS,
+    "quotes-table": partial(QuotesWorkload, subscriptions_each=1),
 }

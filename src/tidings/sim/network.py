@@ -39,8 +39,9 @@ from tidings.routing.protocol import (
 )
 from tidings.routing.protocol import Protocol as Router
 from tidings.routing.protocols import AIR, ANYONE, NEIGHBOURS, UNICAST
+from tidings.sim.service import Service
 
-ARRIVAL, WAKE, CALL = 0, 1, 2
+ARRIVAL, WAKE, CALL, SERVED = 0, 1, 2, 3
 PER_MILLE: Final = 1_000  # clock rates are thousandths
 UserAction = InForce | Refused | Answered | Unanswered
 # Packets that need more than neighbours; whoever may speak to anyone needs nothing else.
@@ -186,6 +187,7 @@ class Network:
         self.costs: dict[tuple[str, str], int] = {}
         # Whether a packet of a node may go astray to this neighbour.
         self.may_stray: Callable[[str, str, Any], bool] = lambda source, target, packet: True
+        self.service: Service | None = None  # None: nodes take no time
         self.most_packets: int | None = None  # after which the run counts as endless
         self._paths: tuple[Any, dict[str, dict[str, list[Link]]]] = (None, {})
         self._last: dict[tuple[str, str], int] = {}  # when the last packet between two arrives
@@ -253,6 +255,8 @@ class Network:
         node.running = False
         if forget:
             node.router = None
+            if self.service is not None:
+                self.service.forget(name)
 
     def unlink(self, one: str, other: str) -> None:
         """Take a link away, and tell both ends."""
@@ -288,6 +292,8 @@ class Network:
             self.now, _, kind, one, other, packet = heappop(queue)
             if kind == ARRIVAL:
                 node: Node = other
+                if self.service is not None and self._serve(self.service, one, node, packet):
+                    continue
                 if node.running and node.router is not None:
                     cause = Received(one, packet)
                     self._act(node, node.router.handle(cause, node.clock(self.now)))
@@ -296,9 +302,23 @@ class Network:
                 if node.wake_at == self.now and node.running and node.router is not None:
                     node.wake_at = None
                     self._act(node, node.router.handle(Woken(), node.clock(self.now)))
+            elif kind == SERVED:
+                node, life = other
+                if node.life == life and node.running and node.router is not None:
+                    cause = Received(one, packet)
+                    self._act(node, node.router.handle(cause, node.clock(self.now)))
             else:
                 one()
         self.now = until
+
+    def _serve(self, service: Service, source: str, node: Node, packet: Packet) -> bool:
+        """Let a packet wait for its node, if it takes time and the node runs."""
+        if not node.running or node.router is None:
+            return False
+        done = service.packet(self.now, node.name, node.router, packet)
+        if done > self.now:
+            self._push(done, SERVED, source, (node, node.life), packet)
+        return done > self.now
 
     def _push(self, time: int, kind: int, one: Any, other: Any, packet: Any) -> None:
         self._order += 1
