@@ -62,7 +62,7 @@ def run(
 
     `shared` says whether all machines see that folder; by default only those of a local session do.
     """
-    from tidings.spark.compiled import sees_our_files
+    from tidings.spark.reach import sees_our_files
 
     begun = time.monotonic()
     known = results.finished(folder, experiment)

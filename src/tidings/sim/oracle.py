@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from tidings.routing.packets import Answer, Listed, Packet, Parcel, Publication, Spread, publication_of
+from tidings.routing.packets import (
+    Answer,
+    Listed,
+    Packet,
+    Parcel,
+    Publication,
+    Spread,
+    publication_of,
+)
 from tidings.routing.protocol import (
     SECOND,
     Answered,

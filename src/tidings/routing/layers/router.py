@@ -7,7 +7,7 @@ the matching layer hands over, the delivery layer sends; what arrives, the subsc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -252,7 +252,7 @@ class LayeredRouter:
         """The neighbour that leads to each node."""
         return self.plane.routes.hop
 
-    def hop_to(self, node: str) -> str | None:
+    def hop_to(self, node: str, life: int, number: int) -> str | None:
         """The neighbour that leads to a node, if the link to it is up."""
         hop = self.plane.routes.hop.get(node)
         return hop if hop is not None and self.plane.neighbours.is_up(hop) else None
@@ -338,6 +338,10 @@ class LayeredRouter:
         """Whether this node is at rest."""
         settled = [layers.matching.is_settled() for layers in self.applications.values()]
         return self.plane.is_settled() and all(settled)
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want: all of them."""
+        return range(len(events))
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
