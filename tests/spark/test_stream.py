@@ -344,7 +344,7 @@ def test_output_of_another_checkpoint_is_not_overwritten(
             trigger=ALL_THERE_IS,
         )
         if fails:
-            with pytest.raises(Exception, match="batch 0 that this checkpoint did not write"):
+            with pytest.raises(Exception, match="batch=0 that this checkpoint did not write"):
                 query.awaitTermination()
         else:
             query.awaitTermination()
