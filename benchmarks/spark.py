@@ -139,24 +139,30 @@ def timed(rows: DataFrame, repeats: int) -> tuple[float, float]:
     for _ in range(repeats + 1):  # once before, to warm up
         start, before = time.perf_counter(), processor_seconds()
         rows.write.format("noop").mode("overwrite").save()
-        found.append((time.perf_counter() - start, processor_seconds() - before))
+        found.append((time.perf_counter() - start, used_since(before)))
     return min(clock for clock, _ in found[1:]), min(used for _, used in found[1:])
 
 
-def processor_seconds() -> float:
-    """What the processes that this one has started have used: the JVM and the Python workers."""
+def processor_seconds() -> dict[int, float]:
+    """What each process has used that this one has started: the JVM and the Python workers."""
     facts: dict[int, tuple[int, int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        facts[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    found, ours = 0, {os.getpid()}
+        facts[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:13]))
+    found: dict[int, float] = {}
+    ours = {os.getpid()}
     while ours:
         ours = {process for process, (parent, _) in facts.items() if parent in ours}
-        found += sum(facts[process][1] for process in ours)
-    return found / os.sysconf("SC_CLK_TCK")
+        found |= {process: facts[process][1] / os.sysconf("SC_CLK_TCK") for process in ours}
+    return found
+
+
+def used_since(before: dict[int, float]) -> float:
+    """What the processes have used since then; those that ended meanwhile were idle workers."""
+    return sum(used - before.get(process, 0.0) for process, used in processor_seconds().items())
 
 
 # Rules

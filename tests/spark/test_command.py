@@ -77,11 +77,13 @@ def test_csv_is_read_by_its_header_and_lists_are_written(
     Path("day.csv").write_text(
         'class,severity,device\nalert,5,web-1\nnotice,1,"web-2"\nalert,4,db-1,more\nalert,3,\n'
     )
-    Path("rules.csv").write_text("id,predicate\n7,severity > 2\n8,not exists device\n")
+    rules = "id,predicate\n7,severity > 2\n8,not exists device\n9,severty > 1\n"
+    Path("rules.csv").write_text(rules)
     words = ["--events", "day.csv", "--subscriptions", "rules.csv", "--out", "out"]
     assert main(["match", *words, "--write", "json", "--output", "lists"]) == 0
     printed = capsys.readouterr().out
     assert re.search(r"^events +4$", printed, re.M), printed
+    assert "no column is named severty, which subscriptions ask about" in printed
     assert re.search(
         r"^rejected +1 event\n  alert,4,db-1,more: the line does not fit", printed, re.M
     )

@@ -310,6 +310,9 @@ def _show(summary: Summary, out: str, watch: _Watch) -> None:
             write(f"  {printable(sample.what)[:WIDTH]}: {printable(sample.reason)[:WIDTH]}")
         if number > len(samples):
             write(f"  … {number - len(samples):,} more")
+    if summary.unknown:
+        names = ", ".join(map(printable, summary.unknown))
+        write(colour(f"no column is named {names}, which subscriptions ask about"[:WIDTH], "red"))
     if summary.busiest:
         write("busiest subscriptions")
         for id, number in summary.busiest:

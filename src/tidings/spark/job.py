@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidings.language.files.subscriptions import BadSubscription
+from tidings.spark.attributes import unknown_names
 from tidings.spark.compiled import (
     Compiled,
     SubscriptionsRejected,
@@ -79,6 +80,7 @@ class Summary(NamedTuple):
     busiest: list[tuple[Any, int]]  # ids, each with the number of events that match it
     event_samples: list[Rejected]
     subscription_samples: list[Rejected]
+    unknown: list[str]  # names that subscriptions ask about and no column has
 
 
 class Sources(NamedTuple):
@@ -160,7 +162,7 @@ def run(
     if events.corrupt is not None and output == "counts":
         frame = frame.cache()  # Spark refuses to read the column of bad lines alone from CSV
     with phase("match and write"):
-        lists = match(frame, compiled, json=events.json, output="lists")
+        lists = match(frame, compiled, json=events.json, output="lists", unknown="ignore")
         observed, seen = counted(lists)
         if output != "lists":
             observed = exploded(observed, LISTS, IDS)
@@ -190,12 +192,14 @@ def run(
         busiest,
         samples,
         _subscription_samples(sources),
+        [] if events.json is not None else unknown_names(frame, compiled.names, None),
     )
 
 
 def explain(sources: Sources, output: Output) -> str:
     """The plan of a job as text: the compiled subscriptions, and Spark's own plan."""
-    matched = match(sources.frame, sources.compiled, json=sources.events.json, output=output)
+    json = sources.events.json
+    matched = match(sources.frame, sources.compiled, json=json, output=output, unknown="ignore")
     with contextlib.redirect_stdout(io.StringIO()) as plan:
         matched.explain("formatted")
     parts = {"subscriptions": sources.compiled.explain(), "Spark's plan": plan.getvalue()}
