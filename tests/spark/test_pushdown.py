@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ KINDS: dict[str, T.DataType] = {
 SCHEMA = T.StructType([T.StructField(name, kind) for name, kind in KINDS.items()])
 ROWS = Rows(SCHEMA)
 
-texts = st.sampled_from(["", "a", "ab", "b", "it's", "é", "%", "_", "\\", "😀", "a\nb", '"'])
+TEXTS = ["", "a", "ab", "b", "it's", "é", "%", "_", "\\", "😀", "a\nb", '"']
+texts = st.sampled_from(TEXTS)
 integers = st.sampled_from([0, 1, -1, 2**53, 2**53 + 1, -(2**63), 2**63 - 1])
 reals = st.sampled_from(
     [0.0, -0.0, 1.0, 0.1, 1e300, -2.5, 5e-324, float(2**53), math.inf, -math.inf, math.nan]
@@ -43,7 +45,8 @@ events = st.fixed_dictionaries({}, optional=attributes | {"n": mixed})
 
 
 @st.composite
-def filters(draw: st.DrawFn) -> d.Filter:
+def cases(draw: st.DrawFn) -> tuple[d.Filter, dict[str, Any]]:
+    """A filter, and an event that mostly has a value for it."""
     name = draw(st.sampled_from(sorted(KINDS)))
     value: Any = draw(VALUES[name])
     path = (name,)
@@ -66,7 +69,10 @@ def filters(draw: st.DrawFn) -> d.Filter:
             for on_text in (d.StringStartsWith, d.StringEndsWith, d.StringContains)
         ]
     one = draw(st.sampled_from(simple))
-    return d.Not(one) if draw(st.booleans()) else one
+    event = draw(events) | {name: draw(attributes[name])}
+    if draw(st.integers(0, 3)) == 0:
+        del event[name]
+    return d.Not(one) if draw(st.booleans()) else one, event
 
 
 def holds(one: d.Filter, row: dict[str, Any]) -> bool | None:
@@ -110,9 +116,40 @@ def _order(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@settings(max_examples=examples(400))
-@given(filters(), events)
-def test_what_is_pushed_is_what_spark_would_have_kept(one: d.Filter, event: dict[str, Any]) -> None:
+REALS = [0.0, -0.0, 1.0, 0.1, -2.5, math.inf, -math.inf, math.nan]
+PAIRS = [("s", TEXTS), ("d", REALS), ("i", [0, 1, 2**53 + 1, -(2**63)]), ("b", [True, False])]
+
+
+@pytest.mark.parametrize(("name", "values"), PAIRS)
+def test_all_comparisons_of_some_values(name: str, values: list[Any]) -> None:
+    """Every filter, plain and negated, with every value and every operand."""
+    batch, _ = ROWS.batch([{name: value} for value in values] + [{}])
+    rows = batch.to_pylist()
+    on_text = [d.StringStartsWith, d.StringEndsWith, d.StringContains]
+    ordered = [d.GreaterThan, d.GreaterThanOrEqual, d.LessThan, d.LessThanOrEqual]
+    kinds: list[Any] = [d.EqualTo, d.EqualNullSafe]
+    kinds += ordered if name != "b" else []
+    kinds += on_text if name == "s" else []
+    said = 0
+    for kind, operand, negate in product(kinds, values, (False, True)):
+        plain = kind((name,), operand)
+        one = d.Not(plain) if negate else plain
+        text = said_of(one, KINDS)
+        if text is not None:
+            predicate = parse(text)
+            said += 1
+            for row in rows:
+                event = {} if row[name] is None else {name: row[name]}
+                assert predicate.matches(event) == (holds(one, row) is True), (text, event)
+    assert said >= len(kinds) * len(values)
+
+
+@settings(max_examples=examples(150))
+@given(cases())
+def test_what_is_pushed_is_what_spark_would_have_kept(
+    case: tuple[d.Filter, dict[str, Any]],
+) -> None:
+    one, event = case
     text = said_of(one, KINDS)
     batch, unfit = ROWS.batch([event])
     if text is None or unfit:
