@@ -46,6 +46,7 @@ cdef extern from "Python.h":
 cdef extern from "low.h" nogil:
     void tidings_check(bint condition)
     void tidings_prefetch(const void *address)
+    void tidings_large_pages(void *at, size_t size)
     uint64_t tidings_load(const void *at)
     uint64_t tidings_mix(uint64_t a, uint64_t b)
     uint64_t tidings_hash(const void *data, size_t size, uint64_t seed)
@@ -77,6 +78,7 @@ cdef void *enlarged(void *old, size_t size) except NULL nogil:
     if new == NULL:
         with gil:
             raise MemoryError
+    tidings_large_pages(new, size)
     return new
 
 cdef void *zeroed(size_t size) except NULL nogil:
@@ -84,6 +86,7 @@ cdef void *zeroed(size_t size) except NULL nogil:
     if new == NULL:
         with gil:
             raise MemoryError
+    tidings_large_pages(new, size)
     return new
 
 include "record.pxi"

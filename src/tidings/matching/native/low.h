@@ -21,6 +21,9 @@
 #if defined(_MSC_VER)
 #include <intrin.h>
 #endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #if defined(__GNUC__)
 #define tidings_prefetch(address) __builtin_prefetch(address)
@@ -33,6 +36,19 @@
 /* Calls of checked functions cost little beside what they guard, so they stay in every build;
  * NDEBUG takes them out. */
 #define tidings_check(condition) assert(condition)
+
+/* Ask for large pages where there is much memory: a search reads it here and there, and the processor
+ * knows the addresses of few pages. It is advice; nothing depends on it. */
+TIDINGS_INLINE void tidings_large_pages(void *at, size_t size) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (size >= (size_t)1 << 22) {
+        uintptr_t first = ((uintptr_t)at + 4095) & ~(uintptr_t)4095;
+        madvise((void *)first, (size - (first - (uintptr_t)at)) & ~(size_t)4095, MADV_HUGEPAGE);
+    }
+#else
+    (void)at, (void)size;
+#endif
+}
 
 TIDINGS_INLINE uint64_t tidings_load(const void *at) {
     uint64_t word;
