@@ -183,7 +183,20 @@ _TABLE: Final = (
     ),
     Part("S2", "ideal multicast: one group per cluster of subscriptions"),
     Part("S3", "link matching: parallel search tree annotated with links"),
-    Part("S4", "MEDYM: match at the publisher, destination-list multicast"),
+    Part(
+        "S4",
+        "MEDYM: match at the publisher, destination-list multicast",
+        _tests(
+            "routing/layers/test_medym",
+            "test_the_surveys_reading_sends_the_packets_of_drp_and_psf",
+            "test_over_the_destinations_nobody_relays_and_everyone_gets_it_once",
+            "test_the_two_readings_compared_on_a_real_size",
+        )
+        + _tests(
+            "routing/layers/test_layers",
+            "test_every_pair_delivers_what_the_scan_finds_in_real_networks",
+        ),
+    ),
     Part("S5", "CGM: clusters of brokers, bounded groups"),
     Part("S6", "TCGM: CGM with a threshold"),
     Part("S7", "at most g groups, merging the least probable subspaces"),
@@ -249,10 +262,40 @@ _TABLE: Final = (
     Part("M5", "extended ODMRP"),
     Part("M6", "refresh interval adapted to mobility prediction"),
     Part("M7", "the evaluation that the paper left open"),
-    Part("L1", "two layers: matching and delivery composed freely"),
-    Part("L2", "the configurable architecture: nodes, replicas, hops, regions"),
-    Part("L3", "rendezvous functions"),
-    Part("L4", "many applications on the same nodes"),
+    Part(
+        "L1",
+        "two layers: matching and delivery composed freely",
+        _tests("routing/layers/test_layers", "test_every_pair_delivers_what_the_scan_finds")
+        + _tests("routing/layers/test_sealing", "test_delivery_nodes_never_hold_content"),
+    ),
+    Part(
+        "L2",
+        "the configurable architecture: nodes, replicas, hops, regions",
+        _tests(
+            "routing/layers/test_placement",
+            "test_an_event_meets_a_subscription_of_its_key_exactly_once",
+        )
+        + _tests("routing/layers/test_layers", "test_each_match_is_found_exactly_once")
+        + _tests("sim/test_simulator", "test_every_pair_of_layers_bears_all_faults"),
+    ),
+    Part(
+        "L3",
+        "rendezvous functions",
+        _tests("routing/layers/test_rendezvous", "test_who_matches_is_met")
+        + _tests(
+            "routing/layers/test_walks",
+            "test_a_function_of_a_user_that_lies_is_found_out_by_audits",
+        ),
+    ),
+    Part(
+        "L4",
+        "many applications on the same nodes",
+        _tests(
+            "routing/layers/test_applications",
+            "test_each_application_has_its_own_subscribers_regions_and_deliveries",
+            "test_reconfiguring_loses_nothing_and_doubles_nothing",
+        ),
+    ),
     Part(
         "L5",
         "the model, measured",

@@ -161,3 +161,49 @@ def test_functions_of_users_are_found_by_name_and_checked() -> None:
 def test_what_cannot_be_read_is_refused_with_what_was_expected(text: str, error: str) -> None:
     with pytest.raises(RendezvousError, match=error):
         rendezvous_of(text)
+
+
+# Toys that must not pass
+
+
+class FirstValueOnly(ByHash):
+    """Takes one value for the key, though attributes are sets."""
+
+    def event(self, event: Mapping[str, Any], regions: int, /) -> Keys:
+        return frozenset((min(super().event(event, regions)),))
+
+
+class Intersecting(ByRange):
+    """Takes the keys that all constraints of a filter share: two values may meet them."""
+
+    def places(self, predicate: Predicate, regions: int, /) -> Keys | None:
+        found: set[int] = set()
+        for filter in predicate.filters:
+            keys = [self._of(c, regions) for c in filter if c.name == self.name and not c.negated]
+            if not keys:
+                return None
+            found |= frozenset.intersection(*[k for k in keys if k is not None])
+        return frozenset(found)
+
+
+class AbsentForgotten(ByHash):
+    """Lets what tests the attribute only negated lie at the keys of values."""
+
+    def places(self, predicate: Predicate, regions: int, /) -> Keys | None:
+        found = super().places(predicate, regions)
+        return frozenset(range(regions)) if found is None else found
+
+
+@pytest.mark.parametrize(
+    ("toy", "predicate", "event"),
+    [
+        (FirstValueOnly("x"), "x = 'b'", {"x": ["a", "b", "c", "d"]}),
+        (Intersecting("x", (2,)), "x > 3 and x < 1", {"x": [0, 5]}),
+        (AbsentForgotten("x"), "not x = 1", {}),
+    ],
+)
+def test_functions_that_are_easily_got_wrong_break_the_law(
+    toy: Rendezvous, predicate: str, event: dict[str, Any]
+) -> None:
+    assert parse(predicate).matches(event)
+    assert not met(toy, parse(predicate), event, 16, 100)

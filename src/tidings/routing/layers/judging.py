@@ -133,10 +133,14 @@ def links_of_event(
     for chosen, _ in zip(product(*options), range(MOST_CHOICES), strict=False):
         links: Links = Counter()
         here = source
+        gathered: dict[str, None] = {}
         for stop, owners in zip(chosen, found.values(), strict=True):
             links.update(_path(hops, source if settings.scatter else here, stop))
-            links.update(_delivered(settings, situation, hops, stop, tuple(owners)))
+            gathered.update(owners)
             here = stop
+            if settings.scatter or not settings.gather or stop == chosen[-1]:
+                links.update(_delivered(settings, situation, hops, stop, tuple(gathered)))
+                gathered = {}
         yield links
 
 

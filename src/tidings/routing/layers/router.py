@@ -16,7 +16,7 @@ from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.layers.delivery import DELIVERY, Spreading
 from tidings.routing.layers.lists import Lists
-from tidings.routing.layers.matching import Matching
+from tidings.routing.layers.matching import Matching, UnplacedError
 from tidings.routing.layers.rendezvous import RendezvousError
 from tidings.routing.layers.sealing import Keyring, Open, Seal, SealError
 from tidings.routing.layers.settings import Layering
@@ -61,6 +61,7 @@ from tidings.routing.protocol import (
     LinkUp,
     Publish,
     Received,
+    Refused,
     Subscribe,
     Timing,
     Unadvertise,
@@ -136,7 +137,12 @@ class Layers:
                 self.matching.publish(self.local.publish(event), now, out)
             case Subscribe(id, predicate):
                 self.local.subscribe(id, predicate)
-                self.matching.subscribe(id, predicate, now, out)
+                try:
+                    self.matching.subscribe(id, predicate, now, out)
+                except UnplacedError as error:
+                    self.local.unsubscribe(id)
+                    self.matching.unsubscribe(id, now, out)
+                    out.append(Refused((id,), str(error)))
             case Unsubscribe():
                 id = self.local.meant(cause)
                 self.local.unsubscribe(id)

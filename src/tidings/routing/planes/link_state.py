@@ -22,6 +22,7 @@ from tidings.routing.planes.topology import Routes, Topologies, digest_of, diges
 from tidings.routing.protocol import MILLISECOND, SECOND, Action, Drop, Send, Timing, earliest
 
 SWEEP = SECOND  # how often a node looks for old records
+LONG_AGO = -(1 << 62)  # before any time that a clock shows, also one that began below 0
 
 
 class LinkState:
@@ -43,8 +44,8 @@ class LinkState:
         self._number = 0
         self._hello_at: int | None = None
         self._tell_at: int | None = None
-        self._sweep_at = 0
-        self._refresh_at = 0
+        self._sweep_at = LONG_AGO
+        self._refresh_at = LONG_AGO
         self._news_since: int | None = None
         self._settle_at: int | None = None
 
