@@ -62,6 +62,7 @@ bench: $(BUILT)  ## measure
 	@$(RUN) -m benchmarks.simulation
 	@$(RUN) -m benchmarks.spark --subscriptions 100000 --events 100000 --rule-events 200000 --most 100000
 	@$(RUN) -m benchmarks.network
+	@$(RUN) -m benchmarks.layers
 
 # The tests that take minutes, then protocols under faults. Each prints the command that replays a seed
 # which fails.

@@ -339,9 +339,10 @@ def _changing(parameters: Parameters) -> Row:
     loads: dict[int, float] = {}
     moved, changes, last_change, number = 0, 0, 0.0, 0
     intervals = int(seconds / ADAPT_S)
+    changed = intervals // 3 * ADAPT_S  # when something changes
     for interval in range(intervals):
         begin = interval * ADAPT_S
-        late = interval >= intervals // 3  # then something changes
+        late = begin >= changed
         now = _likely(parameters["change"], likely, order, interval, intervals)
         crowd = parameters["change"] == "crowd" and intervals // 3 <= interval < 2 * intervals // 3
         count = int(source.poisson(rate * ADAPT_S * (1.5 if crowd else 1.0)))
@@ -374,14 +375,14 @@ def _changing(parameters: Parameters) -> Row:
     when = {trip.event: trip.start_ns / 1e9 for trip in trips}
     calm, struck = (
         [ns for event, ns in took.items() if event >= 0 and first <= when[event] < last]
-        for first, last in ((seconds / 6, seconds / 3), (seconds / 3, seconds))
+        for first, last in ((changed / 2, changed), (changed, seconds))
     )
     return _measured(struck) | {
         "calm_p99_ms": float(np.percentile(calm, 99)) / 1e6,
         "moved_bytes": float(moved * WEIGHT * REPLICAS * SUBSCRIPTION_BYTES) / (seconds / 60),
-        "changes": changes / (2 * seconds / 3 / 60),
+        "changes": changes / ((seconds - changed) / 60),
         "last_change": last_change,
-        "adapted_s": _adapted(took, when, seconds, calm),
+        "adapted_s": _adapted(took, when, changed, calm),
         "copies": placement.copies * REPLICAS / SAMPLE,
     }
 
@@ -407,11 +408,10 @@ def _likely(
 
 
 def _adapted(
-    took: dict[int, int], when: dict[int, float], seconds: float, calm: Sequence[int]
+    took: dict[int, int], when: dict[int, float], begun: float, calm: Sequence[int]
 ) -> float:
     """Seconds from the first change until latency stays below twice what it was; -1 if never."""
     limit = 2 * float(np.percentile(calm, 99))
-    begun = seconds / 3
     windows: dict[int, list[int]] = {}
     for event, ns in took.items():
         if event >= 0 and when[event] >= begun:
