@@ -502,11 +502,11 @@ PLANTS: Final[dict[str, Plant]] = {
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),
-    "reply to any life": Plant("cbcb", ReplyToAnyLife, first=2),
-    "replier not told": Plant("cbcb", ReplierNotTold, first=3),
-    "reply sent twice": Plant("cbcb", ReplySentTwice, first=1),
-    "never in force": Plant("cbcb", NeverInForce, first=1),
-    "withdrawn in force": Plant("flood", WithdrawnInForce, first=1),
+    "reply to any life": Plant("cbcb", ReplyToAnyLife, first=15),
+    "replier not told": Plant("cbcb", ReplierNotTold, first=4),
+    "reply sent twice": Plant("cbcb", ReplySentTwice, first=4),
+    "never in force": Plant("cbcb", NeverInForce, first=4),
+    "withdrawn in force": Plant("flood", WithdrawnInForce, first=4),
     "not declared": Plant("flood", Parcelled),
 }
 
