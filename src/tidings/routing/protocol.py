@@ -59,7 +59,7 @@ class Subscribe(Struct, frozen=True, gc=False, tag=True):
     predicate: str
 
 
-class Unsubscribe(Struct, frozen=True, gc=False, tag=True):
+class Unsubscribe(Struct, frozen=True, gc=False, tag=True, repr_omit_defaults=True):
     """A subscriber gives a subscription up: the one with this id, or without an id the oldest with
     an equal predicate."""
 
