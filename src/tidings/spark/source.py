@@ -289,7 +289,12 @@ def recorded(paths: Sequence[str], wanted: Predicate | None) -> Iterator[Mapping
                     event = _event_of(entry.cause, seen)
                     if event is not None and (wanted is None or wanted.matches(event)):
                         yield event
-            except (WireError, ValueError, StopIteration) as error:
+            except StopIteration:
+                raise OptionError(
+                    f"{file}: expected the recording of a router, found no entry; a router writes "
+                    "the last of it when it ends"
+                ) from None
+            except (WireError, ValueError) as error:
                 raise OptionError(f"{file}: expected the recording of a router: {error}") from None
 
 
