@@ -442,7 +442,7 @@ def draw(rows: Rows) -> Figure:
     shares = [r["p99_ms"] / r["latency_ms"] for r in found]
     axes[0].scatter(at, shares, color=COLOURS[3], marker="x", label="all at once")
     axes[0].set_ylabel("p99 latency by the limit")
-    axes[1].set_ylabel("subscriptions of the fullest node by its memory")
+    axes[1].set_ylabel("stored by memory, fullest node")
     for panel in axes:
         panel.set_yscale("log")
         panel.axhline(1, color="black", linewidth=0.7, linestyle=":")
