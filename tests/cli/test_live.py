@@ -85,6 +85,23 @@ def test_events_go_in_and_out_as_json_lines() -> None:
         assert "3 published" in out or "2 published" in out
 
 
+def test_publishers_advertise_and_get_replies() -> None:
+    with serving("--name", "a", "--protocol", "flood") as port:
+        url = ("--url", f"tidings://127.0.0.1:{port}")
+        replying = start("subscribe", "x > 0", "--count", "1", "--reply", '{"seen": true}', *url)
+        assert replying.stderr is not None
+        assert replying.stderr.readline().startswith("subscribed: a/1")
+        advertised = ("--advertise", "exists x", "--replies", "0.5")
+        code, out, err = tidings("publish", '{"x": 1}', '{"y": 1}', *advertised, *url)
+        assert (code, json.loads(out)) == (1, {"event": 1, "reply": {"seen": True}})
+        assert "event 2: the event does not match what this client has advertised" in err
+        assert replying.communicate(timeout=PATIENCE_S)[0] == '{"x": 1}\n'
+        code, _, err = tidings("publish", "{}", "--advertise", "x >", *url)
+        assert (code, err.startswith("tidings publish: bad predicate")) == (1, True)
+        code, _, err = tidings("subscribe", "x > 0", "--reply", "[1]", *url)
+        assert (code, err.startswith("tidings subscribe: --reply: ")) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -79,6 +79,8 @@ def test_an_interrupted_run_leaves_the_ledger_of_what_is_done(
     [
         (["--protocol", "bgp"], "expected one of cbcb, subscriptions, flood, found 'bgp'"),
         (["--protocol", "cbcb", "--faults", "rain"], "found 'rain'"),
+        (["--protocol", "cbcb", "--option", "filter=3"], "expected one of characters, constants"),
+        (["--protocol", "cbcb:filters=0"], "filters: expected `int` >= 1"),
         (["--protocol", "subscriptions"], "expected a network without cycles"),
         (["--protocol", "cbcb", "--topology", "cloud:7"], "cloud"),
     ],

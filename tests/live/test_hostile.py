@@ -65,7 +65,7 @@ well_formed = st.one_of(
     st.builds(m.Publish, numbers, st.integers(0, 2), st.lists(events, max_size=3)),
     st.builds(m.Subscribe, numbers, numbers, texts | st.just("x > 1")),
     st.builds(m.Unsubscribe, numbers, numbers),
-    st.builds(m.Advertise, numbers, texts | st.just("x > 1")),
+    st.builds(m.Advertise, numbers, numbers, texts | st.just("x > 1")),
     st.builds(m.Feedback, numbers, texts, numbers, numbers, numbers, events),
     st.builds(m.Ask, numbers, st.sampled_from(["trace", "why", "status", "?"]), events, texts),
     st.builds(m.Take, numbers, numbers),

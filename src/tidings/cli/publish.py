@@ -16,6 +16,7 @@ from tidings.cli.terminal import complain, complain_of_predicate, write
 from tidings.cli.terminal import count as count_of
 
 if TYPE_CHECKING:
+    from tidings.live.client import Client
     from tidings.live.client_core import Change
 
 URL = "tidings://127.0.0.1:7471"
@@ -36,32 +37,58 @@ def publish(
     level: Annotated[
         str, typer.Option(help="What to wait for: received, routed or delivered.")
     ] = "received",
+    advertise: Annotated[
+        list[str] | None,
+        typer.Option(help="A predicate that the events match; wait until it is in force."),
+    ] = None,
+    replies: Annotated[
+        float, typer.Option(min=0, help="Then write the replies that come within these seconds.")
+    ] = 0.0,
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
     """Publish events, one JSON object a line.
 
-    Exits with 0, 1 if an event is bad or was not accepted, 2 if there is no router.
+    With --advertise, repeatable, the router refuses an event that matches none of the predicates.
+
+    Exits with 0, 1 if an event or a predicate is bad or was not accepted, 2 if there is no router.
 
     \b
     Examples:
       tidings publish '{"class": "alert", "severity": 3}'
-      tail -f events.jsonl | tidings publish
+      tail -f events.jsonl | tidings publish --advertise "class = 'alert'"
+      tidings publish '{"class": "order", "number": 7}' --replies 2
     """
-    return on_network("publish", _publish(event, url, level, token_file, authority))
+    return on_network(
+        "publish", _publish(event, url, level, advertise or [], replies, token_file, authority)
+    )
 
 
 async def _publish(
-    given: list[str] | None, url: str, level: str, token: Path | None, authority: Path | None
+    given: list[str] | None,
+    url: str,
+    level: str,
+    advertised: list[str],
+    replies_s: float,
+    token: Path | None,
+    authority: Path | None,
 ) -> int:
-    from tidings.language.errors import EventError
+    from tidings.language.errors import EventError, PredicateError
     from tidings.language.event import read
     from tidings.language.explanation import printable
+    from tidings.language.predicate import parse
     from tidings.live.connect import connect
     from tidings.live.errors import NetworkError
 
     bad = 0
+    try:
+        predicates = list(map(parse, advertised))
+    except PredicateError as error:
+        complain_of_predicate("tidings publish", error)
+        return 1
     async with connect(url, token=token_of(token), authority=authority, timeout_s=CONNECT_S) as net:
+        for predicate in predicates:
+            await net.advertise(predicate)
         waiting: set[asyncio.Task[str | None]] = set()
 
         async def one(number: int, content: Any) -> str | None:
@@ -89,7 +116,20 @@ async def _publish(
         if waiting:
             done, _ = await asyncio.wait(waiting)
             bad += _report(done)
+        await _write_replies(net, replies_s)
     return 1 if bad else 0
+
+
+async def _write_replies(net: Client, seconds: float) -> None:
+    """Write the replies to what was published, as they come."""
+    try:
+        async with asyncio.timeout(seconds):
+            while seconds:
+                number, reply = await net.replies.get()
+                write(json.dumps({"event": number, "reply": reply}, default=_encoded))
+                sys.stdout.flush()
+    except TimeoutError:
+        pass
 
 
 def _report(done: set[asyncio.Task[str | None]]) -> int:
@@ -119,6 +159,9 @@ def subscribe(
     policy: Annotated[
         str, typer.Option(help="When the reader is too slow: block, drop or disconnect.")
     ] = "block",
+    reply: Annotated[
+        str | None, typer.Option(help="Reply to the publisher of each event with this JSON object.")
+    ] = None,
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
@@ -126,14 +169,17 @@ def subscribe(
 
     Writes the subscription's name to standard error as soon as the network knows it.
 
-    Exits with 0 after --count events, 1 if the predicate is bad, 2 if there is no router.
+    Exits with 0 after --count events, 1 if the predicate or the reply is bad, 2 if there is no
+    router.
 
     \b
     Examples:
       tidings subscribe "severity > 2"
+      tidings subscribe "class = 'order'" --reply '{"seen": true}'
       tidings subscribe "class = 'alert'" --count 10
     """
-    return on_network("subscribe", _subscribe(predicate, url, count, policy, token_file, authority))
+    work = _subscribe(predicate, url, count, policy, reply, token_file, authority)
+    return on_network("subscribe", work)
 
 
 async def _subscribe(
@@ -141,10 +187,12 @@ async def _subscribe(
     url: str,
     count: int | None,
     policy: str,
+    reply: str | None,
     token: Path | None,
     authority: Path | None,
 ) -> int:
-    from tidings.language.errors import PredicateError
+    from tidings.language.errors import EventError, PredicateError
+    from tidings.language.event import read
     from tidings.language.explanation import printable
     from tidings.language.predicate import parse
     from tidings.live.connect import connect
@@ -153,6 +201,11 @@ async def _subscribe(
         parse(predicate)
     except PredicateError as error:
         complain_of_predicate("tidings subscribe", error)
+        return 1
+    try:
+        answer = None if reply is None else dict(read(reply))
+    except EventError as error:
+        complain(f"tidings subscribe: --reply: {printable(str(error))}")
         return 1
     async with connect(
         url,
@@ -170,6 +223,11 @@ async def _subscribe(
             write(json.dumps(event, default=_encoded))
             sys.stdout.flush()
             taken += 1
+            if answer is not None:
+                await net.feedback(event, answer)
+            while not net.unanswered.empty():
+                number, reason = net.unanswered.get_nowait()
+                complain(f"tidings subscribe: reply {number}: {printable(reason)}")
             if net.dropped > dropped:
                 dropped = net.dropped
                 complain(f"tidings subscribe: {count_of(dropped, 'event')} dropped so far")

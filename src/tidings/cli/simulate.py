@@ -36,6 +36,10 @@ def simulate(
         str | None,
         typer.Option(help="Test this protocol under faults, instead of comparing schemes."),
     ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="With --protocol: an option of it, key=value; repeatable."),
+    ] = None,
     live: Annotated[
         bool,
         typer.Option("--live", help="Test whole routers and clients under faults, instead."),
@@ -83,6 +87,8 @@ def simulate(
     if protocol is not None:
         from tidings.cli.swarm import run_swarm
 
+        if option:
+            protocol += ("," if ":" in protocol else ":") + ",".join(option)
         with progress_bar() as step:
             return run_swarm(topology, protocol, faults, seeds, seed, as_json, step)
     require("scipy")  # before the kernels are compiled, which may take a minute

@@ -237,7 +237,23 @@ _TABLE: Final = (
     Part("S25", "affinity and the affinity tree"),
     Part("S26", "Sub-2-Sub: views and rings per optimal cluster"),
     Part("S27", "Brushwood: a parallel search tree spread over brokers"),
-    Part("S28", "the API of Table I"),
+    Part(
+        "S28",
+        "the API of Table I",
+        _tests(
+            "routing/test_api",
+            "test_what_is_published_reaches_every_established_subscription_once",
+            "test_after_unsubscribe_nothing_comes_and_others_are_not_touched",
+            "test_an_advertisement_comes_into_force_and_then_nothing_is_missed",
+            "test_feedback_reaches_that_publisher_once_in_as_many_packets_as_the_distance",
+        )
+        + _tests(
+            "live/test_api",
+            "test_published_subscribed_and_unsubscribed_by_handle_and_by_value",
+            "test_an_advertisement_comes_into_force_and_anything_else_is_refused",
+            "test_feedback_goes_to_the_publisher_once_and_takes_the_links_of_the_path",
+        ),
+    ),
     Part("S29", "Tables II and III, measured"),
     Part("M1", "XML events typed by an XML schema"),
     Part("M2", "XPath subset as subscription language"),

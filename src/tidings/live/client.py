@@ -71,12 +71,14 @@ class Client:
         limits: Limits = LIMITS,
     ) -> None:
         self.replies: asyncio.Queue[tuple[int, dict[str, Any]]] = asyncio.Queue(limits.replies)
+        self.unanswered: asyncio.Queue[tuple[int, str]] = asyncio.Queue(limits.replies)
         self._clock = Clock()
         self._core = ClientCore(
             Options(addresses, token, policy, window), self, self._clock.timers, limits
         )
         self._core.on_change = self._changed
         self._core.on_reply = self._replied
+        self._core.on_unanswered = self._not_replied
         self._on_change = on_change
         self._timeout_s = timeout_s  # to connect
         self._tls: ssl.SSLContext | None = None
@@ -262,19 +264,38 @@ class Client:
         await self._asked(timeout_s, self._core.replace, subscription._inbox, predicate)
         await subscription.established(timeout_s)
 
-    async def unsubscribe(self, subscription: Subscription, timeout_s: float | None = None) -> None:
-        """End a subscription."""
-        await self._asked(timeout_s, self._core.unsubscribe, subscription._inbox)
+    async def unsubscribe(
+        self, which: Subscription | Predicate | str, timeout_s: float | None = None
+    ) -> None:
+        """End a subscription: this one, or the oldest of this client with an equal predicate."""
+        inbox = which._inbox if isinstance(which, Subscription) else self._core.held(which)
+        await self._asked(timeout_s, self._core.unsubscribe, inbox)
 
-    async def advertise(self, predicate: Predicate | str, timeout_s: float | None = None) -> None:
-        """Declare what this client publishes; the router then refuses any other event."""
-        await self._asked(timeout_s, self._core.advertise, predicate)
+    async def advertise(self, predicate: Predicate | str, timeout_s: float | None = None) -> int:
+        """Declare what this client publishes; return its number when it is in force.
+
+        From then on what it publishes reaches every established subscription. The router refuses
+        an event that matches none of the client's advertisements.
+        """
+        number: int = await self._asked(timeout_s, self._core.advertise, predicate)
+        return number
+
+    async def unadvertise(
+        self, which: int | Predicate | str, timeout_s: float | None = None
+    ) -> None:
+        """Withdraw an advertisement: by its number, or the oldest with an equal predicate."""
+        await self._asked(timeout_s, self._core.unadvertise, which)
 
     async def feedback(
         self, event: Tiding, reply: Mapping[str, Any], timeout_s: float | None = None
-    ) -> None:
-        """Reply to the publisher of an event, who finds (number, reply) in its `replies`."""
-        await self._asked(timeout_s, self._core.feedback, event, reply)
+    ) -> int:
+        """Reply to the publisher of an event, who finds (number, reply) in its `replies`.
+
+        Returns the number of this reply. If the publisher has gone, `unanswered` gets that number
+        and the reason.
+        """
+        number: int = await self._asked(timeout_s, self._core.feedback, event, reply)
+        return number
 
     async def ask(
         self,
@@ -335,6 +356,10 @@ class Client:
     def _replied(self, number: int, reply: dict[str, Any]) -> None:
         if not self.replies.full():
             self.replies.put_nowait((number, reply))
+
+    def _not_replied(self, number: int, reason: str) -> None:
+        if not self.unanswered.full():
+            self.unanswered.put_nowait((number, reason))
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

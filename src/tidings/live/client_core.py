@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from tidings.language.errors import EventError
-from tidings.language.predicate import Predicate
+from tidings.language.predicate import Predicate, parse
 from tidings.live.errors import (
     DisconnectedError,
     NetworkError,
@@ -123,6 +123,7 @@ class ClientCore:
         self.trouble: Exception | None = None  # why the last attempt to connect failed
         self.on_change: Callable[[Change], None] | None = None
         self.on_reply: Callable[[int, dict[str, Any]], None] | None = None
+        self.on_unanswered: Callable[[int, str], None] | None = None
         self.inboxes: dict[int, Inbox] = {}
         self._host = host
         self._place = 0  # of the address in use
@@ -150,7 +151,8 @@ class ClientCore:
         self._unasked: deque[Asked] = deque()
         self._request = 0
         self._subscribed = 0
-        self._advertised: str | None = None
+        self.advertisements: dict[int, str] = {}
+        self._advertised = 0
         self._closing = False
 
     # Connections
@@ -284,18 +286,24 @@ class ClientCore:
         for inbox in self.inboxes.values():
             inbox.established = False
             inbox.interruptions += 1
-        if self._advertised is not None:
-            self._ask(m.Advertise(self._next_request(), self._advertised), _ignore)
+        advertising = {one.message.id for one in asked if type(one.message) is m.Advertise}
+        for id, text in self.advertisements.items():
+            if id not in advertising:
+                self._ask(m.Advertise(self._next_request(), id, text), _ignore)
         for id, inbox in list(self.inboxes.items()):
             if id not in subscribing and id not in leaving:
                 request = m.Subscribe(self._next_request(), id, inbox.predicate)
                 self._ask(request, partial(self._resubscribed, inbox))
         for message, answered in asked:
-            if type(message) is m.Unsubscribe:
+            if type(message) is m.Unsubscribe or type(message) is m.Unadvertise:
                 answered(None, m.Done(0, "", ""))
-            elif type(message) is m.Subscribe and message.id not in leaving:
-                again = m.Subscribe(self._next_request(), message.id, message.predicate)
+            elif type(message) is m.Advertise:
+                again = m.Advertise(self._next_request(), message.id, message.predicate)
                 self._ask(again, answered)
+            elif type(message) is m.Subscribe and message.id not in leaving:
+                self._ask(
+                    m.Subscribe(self._next_request(), message.id, message.predicate), answered
+                )
             else:
                 answered(unknown, None)
         for inbox in list(self.inboxes.values()):
@@ -502,6 +510,7 @@ class ClientCore:
 
     def unsubscribe(self, inbox: Inbox, answered: Answered) -> None:
         """End a subscription; what has arrived can still be taken."""
+        inbox.leaving = True
 
         def done(error: Exception | None, answer: Any) -> None:
             self.inboxes.pop(inbox.id, None)
@@ -512,23 +521,54 @@ class ClientCore:
         self._ask(m.Unsubscribe(self._next_request(), inbox.id), done)
 
     def advertise(self, predicate: Predicate | str, answered: Answered) -> None:
-        """Declare what this client publishes; the router then refuses any other event."""
+        """Declare what this client publishes; the router then refuses any other event.
+
+        `answered` hears the advertisement's number when it is in force.
+        """
         text = self._predicate_text(predicate)
+        self._advertised += 1
+        id = self._advertised
+        self.advertisements[id] = text
 
         def done(error: Exception | None, answer: Any) -> None:
-            if error is None:
-                self._advertised = text
-            answered(error, answer)
+            if error is not None:
+                self.advertisements.pop(id, None)
+            answered(error, id)
 
-        self._ask(m.Advertise(self._next_request(), text), done)
+        self._ask(m.Advertise(self._next_request(), id, text), done)
+
+    def unadvertise(self, which: int | Predicate | str, answered: Answered) -> None:
+        """Withdraw an advertisement: by its number, or by an equal predicate, the oldest."""
+        id = which if isinstance(which, int) else _oldest(self.advertisements, which)
+        if id not in self.advertisements:
+            raise RefusedError(f"there is no advertisement {which!r:.60}")
+        del self.advertisements[id]
+        self._ask(m.Unadvertise(self._next_request(), id), answered)
+
+    def held(self, predicate: Predicate | str) -> Inbox:
+        """The oldest subscription with an equal predicate."""
+        held = self.inboxes.items()
+        texts = {id: inbox.predicate for id, inbox in held if not inbox.leaving}
+        found = self.inboxes.get(_oldest(texts, predicate))
+        if found is None:
+            raise RefusedError(f"there is no subscription {str(predicate)!r:.60}")
+        return found
 
     def feedback(self, event: Tiding, reply: Mapping[str, Any], answered: Answered) -> None:
-        """Reply to the publisher of an event."""
+        """Reply to the publisher of an event; `answered` hears the reply's number.
+
+        If the publisher has gone, `on_unanswered` hears that number and why.
+        """
         if not isinstance(event, Tiding):
             raise RefusedError(f"expected a delivered event, found {type(event).__name__}")
         sent, _ = self._encoded(reply, "the reply")
         whose = event.source, event.life, event.number, event.ticket
-        self._ask(m.Feedback(self._next_request(), *whose, sent), answered)
+        number = self._next_request()
+
+        def done(error: Exception | None, answer: Any) -> None:
+            answered(error, number)
+
+        self._ask(m.Feedback(number, *whose, sent), done)
 
     def ask(
         self, kind: str, event: Mapping[str, Any], subscription: str, answered: Answered
@@ -602,6 +642,14 @@ class ClientCore:
         elif kind is m.Reply:
             if self.on_reply is not None:
                 self.on_reply(self._base + message.number, message.reply)
+        elif kind is m.Unanswered:
+            if self.on_unanswered is not None:
+                self.on_unanswered(message.request, message.reason)
+        elif kind is m.Rejected:
+            for id in message.ids:
+                inbox = self.inboxes.pop(id, None)
+                if inbox is not None:
+                    inbox.finish(RefusedError(message.reason))
         elif kind is m.Failed:
             raise _error_of(message)
         elif kind is not m.Ping:
@@ -700,6 +748,12 @@ def _level(level: str) -> int:
     if level not in m.LEVELS:
         raise ValueError(f"level: expected one of {', '.join(m.LEVELS)}, found {level!r}")
     return m.LEVELS[level]
+
+
+def _oldest(texts: Mapping[int, str], which: Predicate | str) -> int:
+    """The first id whose predicate equals another; 0 if there is none."""
+    wanted = which if isinstance(which, Predicate) else parse(which)
+    return next((id for id, text in texts.items() if parse(text) == wanted), 0)
 
 
 def _error_of(message: m.Failed) -> WireError:

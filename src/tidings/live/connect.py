@@ -151,15 +151,23 @@ class BlockingClient:
             self, self._wait(self._client.subscribe(predicate, wait, timeout_s))
         )
 
-    def advertise(self, predicate: Predicate | str, timeout_s: float | None = None) -> None:
-        """Declare what this client publishes; the router then refuses any other event."""
-        self._wait(self._client.advertise(predicate, timeout_s))
+    def unsubscribe(self, predicate: Predicate | str, timeout_s: float | None = None) -> None:
+        """End the oldest subscription of this client with an equal predicate."""
+        self._wait(self._client.unsubscribe(predicate, timeout_s))
+
+    def advertise(self, predicate: Predicate | str, timeout_s: float | None = None) -> int:
+        """Declare what this client publishes; return its number when it is in force."""
+        return self._wait(self._client.advertise(predicate, timeout_s))
+
+    def unadvertise(self, which: int | Predicate | str, timeout_s: float | None = None) -> None:
+        """Withdraw an advertisement: by its number, or the oldest with an equal predicate."""
+        self._wait(self._client.unadvertise(which, timeout_s))
 
     def feedback(
         self, event: Tiding, reply: Mapping[str, Any], timeout_s: float | None = None
-    ) -> None:
-        """Reply to the publisher of an event."""
-        self._wait(self._client.feedback(event, reply, timeout_s))
+    ) -> int:
+        """Reply to the publisher of an event; return the number of the reply."""
+        return self._wait(self._client.feedback(event, reply, timeout_s))
 
     def ask(
         self,
@@ -175,6 +183,14 @@ class BlockingClient:
         """The next reply: the publication's number and the reply; None if none arrives in time."""
         try:
             return self._wait(asyncio.wait_for(self._client.replies.get(), timeout_s))
+        except TimeoutError:
+            return None
+
+    def unanswered(self, timeout_s: float | None = None) -> tuple[int, str] | None:
+        """The next reply of ours whose publisher has gone: its number and why; None if in time
+        there is none."""
+        try:
+            return self._wait(asyncio.wait_for(self._client.unanswered.get(), timeout_s))
         except TimeoutError:
             return None
 

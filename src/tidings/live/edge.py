@@ -179,6 +179,11 @@ class Edge:
                     self._release_older(number)
         return found
 
+    def relying(self, ids: Iterable[str]) -> list[int]:
+        """The subscriptions that rely on these announcements."""
+        found = (self._by_id[id] for id in ids if id in self._by_id)
+        return [number for announcement in found for number in announcement.subscriptions]
+
     def is_established(self, number: int) -> bool:
         """Whether every router in reach knows a subscription's announcement."""
         return self._announcement_of[number][-1].established
@@ -189,9 +194,7 @@ class Edge:
 
     def _phrase(self, predicate: Predicate) -> tuple[int, str]:
         """How coarsely to announce a predicate, and the text of the announcement."""
-        text = str(predicate)
-        if len(text) > LONGEST.characters:
-            text = str(coarser(predicate, *LONGEST))
+        text = bounded(predicate)
         for level in range(3):
             if level:
                 text = coarse(predicate, exactly=level == 1)
@@ -219,6 +222,12 @@ class Edge:
             self._levels[announcement.level] -= 1
             self._characters[announcement.level] -= len(announcement.text)
             self._tell(announcement.id, None)
+
+
+def bounded(predicate: Predicate) -> str:
+    """The text of a predicate, or of a coarser one where it is long."""
+    text = str(predicate)
+    return text if len(text) <= LONGEST.characters else str(coarser(predicate, *LONGEST))
 
 
 def coarse(predicate: Predicate, exactly: bool) -> str:

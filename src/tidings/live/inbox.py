@@ -43,6 +43,7 @@ class Inbox:
         self.established = False
         self.interruptions = 0  # how often the session was lost, and events may have been missed
         self.over: Exception | bool = False  # why there is no more to come
+        self.leaving = False  # whether the program has unsubscribed
         self.on_change: Callable[[], None] | None = None
         self._taken = taken
         self._events: deque[tuple[Tiding, Share | None]] = deque()

@@ -40,6 +40,8 @@ class Limits:
     # Sessions
     sessions: int = 20_000  # of clients that are connected or may come back
     subscriptions: int = 200_000  # of a session
+    advertisements: int = 1_000  # of a session
+    presumed: int = 3 * SECOND  # until a subscription counts as established, if nobody confirms it
     queued: int = 16_384  # deliveries that wait in a session
     queued_bytes: int = 16 * MIB
     open_bytes: int = MIB  # of deliveries sent and not yet taken

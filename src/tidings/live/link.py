@@ -184,6 +184,10 @@ class Link:
         if self.stream is not None:
             self.stream.schedule()
 
+    def is_busy(self, divisor: int) -> bool:
+        """Whether it keeps more than this part of what it may."""
+        return self._kept_bytes > self._limits.kept_bytes // divisor
+
     def confirm(self, number: int, well: bool, resets: int) -> None:
         """Report whether the event with this number has been delivered to everyone downstream."""
         if resets == self._resets:

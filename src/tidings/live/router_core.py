@@ -5,8 +5,7 @@ links and deliveries in sessions. A *host* gives the router connections, carried
 runs what takes long; timers say what time it is. So the same router runs on sockets (`router`) and
 in the simulator. It needs no locks, because its host calls it from one thread.
 
-Feedback to a publisher travels as an event too, under reserved names that no client can publish or
-receive. Every router announces interest in the feedback addressed to it.
+A protocol that does not confirm subscriptions has them presumed established after a while.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tidings.language.predicate import Predicate
 from tidings.live.access import Access, Principal, check_event
 from tidings.live.dialling import Dialler
 from tidings.live.doorway import Doorway
-from tidings.live.edge import Edge, Growing
+from tidings.live.edge import Edge, Growing, bounded
 from tidings.live.flow import Gate, Gates
 from tidings.live.journal import journal
 from tidings.live.limits import LIMITS, Limits
@@ -34,22 +33,30 @@ from tidings.live.settings import Dial, Settings
 from tidings.live.store import Memory, Store
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
-from tidings.routing.packets import Packet, publication_of
+from tidings.routing.packets import Answer, Packet, Returned, publication_of
 from tidings.routing.protocol import (
     SECOND,
     Action,
+    Advertise,
+    Answered,
     Broadcast,
     Cause,
+    Decline,
     Deliver,
     Drop,
     Established,
+    Feedback,
+    InForce,
     Leave,
     LinkDown,
     LinkUp,
     Publish,
     Received,
+    Refused,
     Send,
     Subscribe,
+    Unadvertise,
+    Unanswered,
     Unsubscribe,
     Woken,
 )
@@ -57,9 +64,9 @@ from tidings.routing.protocols import NEVER
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
 
-REMEMBERED: Final = 65_536  # publications whose publisher the router remembers, for feedback
-FEEDBACK: Final = "feedback"  # the id of the announcement that attracts feedback
-TO, LIFE, NUMBER = "tidings:to", "tidings:life", "tidings:number"
+REMEMBERED: Final = 65_536  # publications and replies whose client the router remembers
+GONE: Final = "the publisher has gone"
+BUSY: Final = 8  # the share of what a link may keep, as a divisor, beyond which it takes no reply
 
 
 @dataclass
@@ -71,7 +78,7 @@ class Counts:
     delivered: int = 0
     late: int = 0  # events dropped because a later one overtook them while routes changed
     dropped_packets: int = 0
-    replies_dropped: int = 0  # because their publisher does not read them
+    replies_dropped: int = 0  # because their publisher does not read them, or a link is full
     malformed: int = 0  # connections ended because of malformed input
     denied: int = 0  # connections with a wrong token
     evicted: int = 0  # connections ended before their greeting, to make room
@@ -135,6 +142,11 @@ class RouterCore:
         # Of the newest publications: number, session, the session's number for it.
         self._publishers: list[tuple[int, Session, int] | None] = [None] * REMEMBERED
         self._published = 0  # as the protocol counts them
+        # Of the newest replies: their number, session, the session's request.
+        self._repliers: list[tuple[int, Session, int] | None] = [None] * REMEMBERED
+        self._replied = 0
+        self._advertised = 0  # so far; gives ids
+        self._advertising: dict[str, tuple[Session, int]] = {}  # by id: session and its request
         self._wake: Timer | None = None
         self._wake_at: int | None = None
         self._down: dict[str, Timer] = {}  # links within their grace period
@@ -151,7 +163,6 @@ class RouterCore:
         self._recorder = recorder
         if Growing.table_of is None:
             self.host.work(Growing.prepare, self._loaded)
-        self.happen(Subscribe(FEEDBACK, f'"{TO}" = {_quoted(self.node)}'))
         for dial in self.settings.links:
             self.dialler.keep(dial)
 
@@ -239,6 +250,14 @@ class RouterCore:
             elif kind is Broadcast:
                 for neighbour in self.links:
                     self._send(neighbour, action.packet)  # type: ignore[union-attr]
+            elif kind is InForce:
+                self._in_force(action.ids)  # type: ignore[union-attr]
+            elif kind is Answered:
+                self._answered(action)  # type: ignore[arg-type]
+            elif kind is Unanswered:
+                self._unanswered(action)  # type: ignore[arg-type]
+            elif kind is Refused:
+                self._refused(action)  # type: ignore[arg-type]
             else:
                 raise TypeError(f"expected an action, found {action!r}")
 
@@ -280,15 +299,12 @@ class RouterCore:
         self._publishers[newest % REMEMBERED] = newest, session, number
         return self._publish(event)
 
-    def feedback(self, message: m.Feedback) -> Gate | None:
-        """A client replies to the publisher of an event; return the gate as `publish` does."""
-        event = {
-            TO: message.source,
-            LIFE: message.life,
-            NUMBER: message.number,
-            "reply": message.reply,
-        }
-        return self._publish(event)
+    def feedback(self, session: Session, message: m.Feedback) -> None:
+        """A client replies to the publisher of an event; it hears if the publisher has gone."""
+        self._replied += 1
+        self._repliers[self._replied % REMEMBERED] = self._replied, session, message.request
+        whose = message.source, message.life, message.number
+        self.happen(Feedback(self._replied, *whose, message.reply))
 
     def _publish(self, event: dict[str, Any]) -> Gate | None:
         self._gates = []
@@ -307,7 +323,7 @@ class RouterCore:
         """A neighbour has sent a packet; return the gate of a full queue on its path, if any."""
         publication = publication_of(packet)
         if publication is not None:
-            reason = check_event(publication.event, reserved=TO in publication.event)
+            reason = check_event(publication.event)
             if reason is not None:
                 raise WireError("malformed", reason)
         self._gates = []
@@ -335,6 +351,8 @@ class RouterCore:
             gate = link.flow.gate(lane_of(publication))
             if gate is not None:
                 self._gates.append(gate)
+        elif type(packet) in (Answer, Returned) and link.is_busy(BUSY):
+            self.counts.replies_dropped += 1
         else:
             link.send(packet, None, None)
         if link.overfull:
@@ -351,10 +369,6 @@ class RouterCore:
     def _deliver(self, action: Deliver) -> None:
         publication = action.publication
         event = publication.event
-        if TO in event:
-            if event[TO] == self.node:
-                self._feedback_came(event)
-            return
         life, newest = self._newest.get(publication.source, (0, 0))
         if life == publication.life and publication.number <= newest and self._keeps_order:
             self.counts.late += 1
@@ -385,13 +399,20 @@ class RouterCore:
         text = f"{source}\n{life}\n{number}".encode()
         return int.from_bytes(blake2b(text, digest_size=7, key=self._secret).digest(), "big")
 
-    def _feedback_came(self, event: dict[str, Any]) -> None:
-        number, reply = event.get(NUMBER), event.get("reply")
-        if event.get(LIFE) != self.life or type(number) is not int or not isinstance(reply, dict):
-            return
-        found = self._publishers[number % REMEMBERED]
-        if found is not None and found[0] == number and not found[1].over:
-            found[1].say(m.Reply(found[2], reply))
+    def _answered(self, action: Answered) -> None:
+        """Feedback has come for a publisher here, or for one that is no longer here."""
+        found = self._publishers[action.number % REMEMBERED]
+        if found is not None and found[0] == action.number and not found[1].over:
+            found[1].say(m.Reply(found[2], action.message))
+        else:
+            whose = action.replier, action.replier_life, action.id
+            self.happen(Decline(*whose, GONE))
+
+    def _unanswered(self, action: Unanswered) -> None:
+        """Feedback of a client here has not reached its publisher."""
+        found = self._repliers[action.id % REMEMBERED]
+        if found is not None and found[0] == action.id and not found[1].over:
+            found[1].say(m.Unanswered(found[2], action.reason))
 
     # Subscriptions
 
@@ -412,6 +433,41 @@ class RouterCore:
 
     def _announce(self, id: str, predicate: str | None) -> None:
         self.happen(Unsubscribe(id) if predicate is None else Subscribe(id, predicate))
+        if predicate is not None and not self.row.confirms:
+            self.timers.after(self.limits.presumed, partial(self._established, (id,)))
+
+    def _refused(self, action: Refused) -> None:
+        """The protocol cannot serve announcements: their subscriptions are over."""
+        by_session: dict[Session, list[int]] = {}
+        for number in self.edge.relying(action.subscriptions):
+            session, id = self._held[number]
+            by_session.setdefault(session, []).append(id)
+        for session, ids in by_session.items():
+            # Not before `subscribe` has returned, so that the client knows what is over.
+            self.timers.after(0, partial(session.reject, ids, action.reason))
+
+    # Advertisements
+
+    def new_advertisement(self) -> str:
+        """An id for an advertisement."""
+        self._advertised += 1
+        return f"v{self._advertised}"
+
+    def advertise(self, session: Session, request: int, id: str, predicate: Predicate) -> None:
+        """A client advertises what it publishes; it hears when that is in force."""
+        self._advertising[id] = session, request
+        self.happen(Advertise(id, bounded(predicate)))
+
+    def unadvertise(self, id: str) -> None:
+        """A client withdraws an advertisement."""
+        self._advertising.pop(id, None)
+        self.happen(Unadvertise(id))
+
+    def _in_force(self, ids: tuple[str, ...]) -> None:
+        for id in ids:
+            waiting = self._advertising.pop(id, None)
+            if waiting is not None and not waiting[0].over:
+                waiting[0].in_force(waiting[1])
 
     def _established(self, announcements: tuple[str, ...]) -> None:
         self.epoch += 1
@@ -497,6 +553,9 @@ class RouterCore:
         for number in session.subscriptions.values():
             self.unsubscribe(number)
         session.subscriptions.clear()
+        for id, _ in session.advertised.values():
+            self.unadvertise(id)
+        session.advertised.clear()
         session.end()
         self._store.remove(session.key)
         journal("session ended", node=self.node, session=session.number, why=why)
@@ -629,8 +688,3 @@ class RouterCore:
             "predicate": str(predicate),
             "explanation": str(predicate.explain(event)),
         }
-
-
-def _quoted(text: str) -> str:
-    """A string as a literal of the predicate language."""
-    return "'" + text.replace("'", "''") + "'"

@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 ID_BYTES: Final = 9  # of an id in a message, at most
 REACHED: Final = 10_000  # publications in one notice
+VERB_OF: Final[dict[type, str]] = {  # that a protocol may lack
+    m.Advertise: "advertise",
+    m.Unadvertise: "advertise",
+    m.Feedback: "feedback",
+}
 
 
 class Batch:
@@ -74,7 +79,7 @@ class Session:
         self.stream: Stream | None = None
         self.subscriptions: dict[int, int] = {}  # the client's ids: the router's numbers
         self.asked: dict[int, Predicate] = {}  # as the client wrote them, before rights
-        self.advertised: Predicate | None = None
+        self.advertised: dict[int, tuple[str, Predicate]] = {}  # by id: the router's id
         self.gate = Gate()
         self.expiry: Timer | None = None
         self.over = False
@@ -306,7 +311,8 @@ class Session:
     def say(self, notice: Any) -> None:
         """Send the client a notice, now or when it is back."""
         data = frame(m.encode(notice))
-        is_reply = type(notice) is m.Reply  # a stranger's doing: it must not end the session
+        # A stranger's doing: it must not end the session.
+        is_reply = type(notice) in (m.Reply, m.Unanswered)
         room = self._limits.notice_bytes // (2 if is_reply else 1)
         if self.notice_bytes + len(data) > room:
             if is_reply:
@@ -392,8 +398,8 @@ class Session:
         # The refusal gives no detail, so that it reveals nothing of what others may do.
         if not self.principal.may_publish(event):
             return "this token may not publish this event"
-        if self.advertised is not None and not self.advertised.matches(event):
-            return "the event does not match the advertised predicate"
+        if self.advertised and not any(one.matches(event) for _, one in self.advertised.values()):
+            return "the event does not match what this client has advertised"
         return None
 
     def _follow(self, number: int) -> Pending:
@@ -422,7 +428,11 @@ class Session:
 
     def _carry_out_one(self, message: Any) -> None:
         kind = type(message)
-        if kind is m.Subscribe or kind is m.Advertise:
+        verb = VERB_OF.get(kind)
+        if verb in self.router.row.lacks:
+            name = self.router.settings.chosen.name
+            self._done(message.request, f"the protocol {name} does not have {verb}")
+        elif kind is m.Subscribe or kind is m.Advertise:
             receive = self.principal if kind is m.Subscribe else None
             if len(message.predicate) <= self._limits.short_predicate:
                 self._read(message, read_predicate(message.predicate, receive))
@@ -438,6 +448,12 @@ class Session:
             if number is not None:
                 self.router.unsubscribe(number)
             why = "" if number is not None else "there is no subscription with this id"
+            self._done(message.request, why)
+        elif kind is m.Unadvertise:
+            advertised = self.advertised.pop(message.id, None)
+            if advertised is not None:
+                self.router.unadvertise(advertised[0])
+            why = "" if advertised is not None else "there is no advertisement with this id"
             self._done(message.request, why)
         elif kind is m.Feedback:
             self._feedback(message)
@@ -457,8 +473,7 @@ class Session:
         if isinstance(read, Exception):
             self._done(message.request, str(read))
         elif type(message) is m.Advertise:
-            self.advertised = read[0]
-            self._done(message.request, "")
+            self._advertise(message, read[0])
         else:
             self._subscribe(message, *read)
 
@@ -475,6 +490,30 @@ class Session:
         if established:
             self.say(m.Established([message.id], self.router.epoch))
 
+    def _advertise(self, message: m.Advertise, predicate: Predicate) -> None:
+        """Advertise; the request is done when the advertisement is in force."""
+        most = self._limits.advertisements
+        known = self.advertised.get(message.id)
+        if known is None and len(self.advertised) >= most:
+            self._done(message.request, f"a session holds at most {most} advertisements")
+            return
+        id = known[0] if known is not None else self.router.new_advertisement()
+        self.advertised[message.id] = id, predicate
+        self.router.advertise(self, message.request, id, predicate)
+
+    def in_force(self, request: int) -> None:
+        """An advertisement has come into force."""
+        self._done(request, "")
+
+    def reject(self, ids: list[int], reason: str) -> None:
+        """The network cannot serve some subscriptions: end them."""
+        for id in ids:
+            number = self.subscriptions.pop(id, None)
+            self.asked.pop(id, None)
+            if number is not None:
+                self.router.unsubscribe(number)
+        self.say(m.Rejected(ids, reason))
+
     def _feedback(self, message: m.Feedback) -> None:
         error = check_event(message.reply) or ""
         most = self._limits.event_bytes
@@ -482,16 +521,9 @@ class Session:
             error = f"the reply is larger than {most} bytes"
         elif self.router.ticket(message.source, message.life, message.number) != message.ticket:
             error = "the event was not delivered to this client"
-        gate = self.router.feedback(message) if not error else None
         self._done(message.request, error)
-        if gate is not None:
-            self._busy = True
-            gate.wait(self._unbusy)
-
-    def _unbusy(self) -> None:
-        self._busy = False
-        if not self.over:
-            self._carry_out()
+        if not error:
+            self.router.feedback(self, message)
 
     def _done(self, request: int, error: str, id: str = "") -> None:
         self.say(m.Done(request, error, id))

@@ -27,6 +27,10 @@ class Ledger:
     surplus: int = 0  # delivered, though the subscription or the path is newer than the event
     duplicated: int = 0  # delivered twice
     unexpected: int = 0  # delivered without a matching subscription, or never published
+    advertised: int = 0
+    replied: int = 0  # feedback to publishers
+    answered: int = 0  # of it, what a publisher got
+    unanswered: int = 0  # of it, what came back: the publisher has gone
     spam_packets: int = 0  # event packets that no receiver needed, while the network was stable
     event_packets: int = 0
     control_packets: int = 0

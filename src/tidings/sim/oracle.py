@@ -10,10 +10,27 @@ links that an event takes at rest. `load` decides whether an event matches, not 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tidings.routing.packets import Listed, Packet, Parcel, Spread, publication_of
-from tidings.routing.protocol import SECOND, Deliver, Drop, Established
+from tidings.routing.packets import (
+    Answer,
+    Listed,
+    Packet,
+    Parcel,
+    Publication,
+    Spread,
+    publication_of,
+)
+from tidings.routing.protocol import (
+    SECOND,
+    Answered,
+    Deliver,
+    Drop,
+    Established,
+    InForce,
+    Refused,
+    Unanswered,
+)
 from tidings.routing.truth import Hops, Sample, Situation, Truth
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import AnyWant, Event
@@ -90,6 +107,24 @@ def links_needed(hops: Hops, source: str, wanting: set[str]) -> int:
     return len(links)
 
 
+class Sent:
+    """Feedback to the publisher of an event."""
+
+    __slots__ = ("answered", "due", "event", "gone", "links", "needed", "node", "told")
+
+    def __init__(
+        self, node: str, event: Publication, due: bool, gone: bool, needed: int | None
+    ) -> None:
+        self.node = node
+        self.event = event
+        self.due = due  # whether the publisher must get it
+        self.gone = gone  # whether there is no publisher any more, and the replier must be told
+        self.needed = needed  # packets, if the network stays as it is; None: as the event took
+        self.links = 0
+        self.answered = 0
+        self.told = 0  # that it did not arrive
+
+
 class Oracle:
     """Watches everything, and notes what is wrong."""
 
@@ -98,11 +133,14 @@ class Oracle:
         self.first_only = first_only  # end at the first violation
         self.held: dict[str, Held] = {}
         self.violations: list[str] = []
+        self.on_delivered: Callable[[str, Publication], None] | None = None
         self.in_order = False  # whether links keep packets in order, so that events stay in order
         self.hops: Hops = {}  # the paths when the network was last found right
-        self._right: Truth | None = None  # the network at that time
+        self.right: Truth | None = None  # the network at that time
         self._fates: dict[int, Fate] = {}
         self._open: dict[int, Fate] = {}
+        self._advertised: dict[tuple[str, str], bool] = {}  # by node and id: whether in force
+        self._replies: dict[int, Sent] = {}
 
     def violated(self, now: int, what: str) -> None:
         """Note a violation."""
@@ -140,7 +178,7 @@ class Oracle:
                 known = held.node == source or source in held.reach
                 owed = fate.due if stable and held.established and known else fate.hoped
                 owed[id] = None
-        if stable and self._right is not None and self._right.costs == truth.costs:
+        if stable and self.right is not None and self.right.costs == truth.costs:
             fate.needed = links_needed(self.hops, source, wanting)
         self._fates[event["number"]] = self._open[event["number"]] = fate
         self.ledger.published += 1
@@ -160,6 +198,38 @@ class Oracle:
         if fate.needed is not None:
             self.ledger.spam_packets += max(0, len(fate.edges) - fate.needed)
 
+    def advertise(self, node: str, id: str) -> None:
+        """Someone is about to advertise."""
+        self._advertised[node, id] = False
+        self.ledger.advertised += 1
+
+    def must_be_in_force(self, node: str, id: str, now: int) -> None:
+        """Enough time has passed that an advertisement must be in force."""
+        if not self._advertised.get((node, id), True):
+            self.violated(now, f"stuck: the advertisement {id} of {node} is not in force")
+
+    def unadvertise(self, node: str, id: str) -> None:
+        """Someone withdraws an advertisement, or the node loses its memory."""
+        self._advertised.pop((node, id), None)
+
+    def reply(
+        self, id: int, node: str, event: Publication, due: bool, gone: bool, needed: int | None
+    ) -> None:
+        """Someone is about to reply to the publisher of an event."""
+        self._replies[id] = Sent(node, event, due, gone, needed)
+        self.ledger.replied += 1
+
+    def close_reply(self, id: int, now: int, stable: bool) -> None:
+        """The time of a reply is up."""
+        sent = self._replies[id]
+        what = f"reply {id} from {sent.node} to {sent.event.source}"
+        if stable and sent.due and not sent.answered:
+            self.violated(now, f"unanswered: {what}")
+        if stable and sent.gone and not sent.told:
+            self.violated(now, f"untold: {what}, who has gone")
+        if stable and sent.due and sent.needed is not None and sent.links != sent.needed:
+            self.violated(now, f"detour: {what} took {sent.links} packets, not {sent.needed}")
+
     def event(self, number: int) -> Event:
         """An event that was published."""
         return self._fates[number].event
@@ -174,6 +244,8 @@ class Oracle:
         """A node has put a packet on a link."""
         ledger = self.ledger
         publication = publication_of(packet)
+        if type(packet) is Answer and packet.id in self._replies:
+            self._replies[packet.id].links += 1
         if publication is None:
             ledger.control_packets += 1
             ledger.control_bytes += size
@@ -202,6 +274,8 @@ class Oracle:
             self.ledger.unexpected += 1
             self.violated(now, f"invented: {node.name} delivers {event}")
             return
+        if self.on_delivered is not None:
+            self.on_delivered(node.name, action.publication)
         for id in action.subscriptions:
             held = self.held.get(id)
             if held is None or held.node != node.name or not held.want.wants(event):
@@ -246,9 +320,9 @@ class Oracle:
 
     def _known_to(self, name: str) -> set[str]:
         """The nodes in reach of one when the network was last found right."""
-        if self._right is None or name not in self._right.costs:
+        if self.right is None or name not in self.right.costs:
             return set()
-        return set(self._right.reaches(name))
+        return set(self.right.reaches(name))
 
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
@@ -256,12 +330,45 @@ class Oracle:
 
     def told(self, now: int, node: Node, action: UserAction) -> None:
         """A node tells its users about advertisements, feedback, or a subscription refused."""
+        match action:
+            case InForce(ids):
+                for id in ids:
+                    if (node.name, id) not in self._advertised:
+                        self.violated(now, f"unexpected: {node.name} says that {id} is in force")
+                    self._advertised[node.name, id] = True
+            case Answered(number, message):
+                self.ledger.answered += 1
+                sent = self._replies.get(message["reply"])
+                whose = (node.name, node.life, number)
+                event = None if sent is None else sent.event
+                if event is None or (event.source, event.life, event.number) != whose:
+                    self.violated(now, f"unexpected: {node.name} gets {message} for {number}")
+                elif sent is not None:
+                    sent.answered += 1
+                    self._once(now, message["reply"], sent)
+            case Unanswered(id):
+                self.ledger.unanswered += 1
+                sent = self._replies.get(id)
+                if sent is None or sent.node != node.name:
+                    self.violated(now, f"unexpected: {node.name} is told of reply {id}")
+                else:
+                    sent.told += 1
+                    self._once(now, id, sent)
+            case Refused(subscriptions):
+                for id in subscriptions:
+                    if self.held.pop(id, None) is None:
+                        self.violated(now, f"unexpected: {node.name} refuses {id}, not held")
+
+    def _once(self, now: int, id: int, sent: Sent) -> None:
+        if sent.answered + sent.told > 1:
+            counts = f"{sent.answered} answered, {sent.told} told"
+            self.violated(now, f"twice: reply {id} from {sent.node}: {counts}")
 
     # What the network is like
 
     def found_right(self, situation: Situation) -> None:
         """The nodes agree with the truth: from now on they must send each other all they want."""
-        self._right = situation.truth
+        self.right = situation.truth
         self.hops = situation.hops
         for held in self.held.values():
             held.reach = self._known_to(held.node)

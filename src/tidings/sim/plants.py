@@ -11,13 +11,29 @@ from typing import Any, Final, NamedTuple
 
 from tidings.matching.scan import Scan
 from tidings.routing.flooding.router import FloodRouter
-from tidings.routing.packets import Advertisement, Publication, Record, Request
+from tidings.routing.packets import (
+    Advertisement,
+    Answer,
+    Parcel,
+    Publication,
+    Record,
+    Request,
+)
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import NOTHING, beyond, join
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Numbered, Once
-from tidings.routing.protocol import Action, Cause, Established, Send, Subscribe
+from tidings.routing.planes.replies import Replies
+from tidings.routing.protocol import (
+    Action,
+    Cause,
+    Established,
+    InForce,
+    Send,
+    Subscribe,
+    Unadvertise,
+)
 from tidings.routing.protocols import Make
 from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
@@ -375,6 +391,72 @@ class FloodForEver(FloodRouter):
     once_of = NeverSeen
 
 
+class AnyLife(Replies):
+    def is_reborn(self, answer: Answer) -> bool:
+        return False
+
+
+class ReplyToAnyLife(ContentRouter):
+    """Hands feedback to whoever has published as many events in this life."""
+
+    replies_of = AnyLife
+
+
+class Silent(Replies):
+    def turn_back(
+        self, answer: Answer, came_from: str | None, reason: str, out: list[Action]
+    ) -> None:
+        pass
+
+
+class ReplierNotTold(ContentRouter):
+    """Tells nobody that feedback did not arrive."""
+
+    replies_of = Silent
+
+
+class Everywhere(Replies):
+    def send(self, answer: Answer, came_from: str | None, out: list[Action]) -> None:
+        super().send(answer, came_from, out)
+        out.extend(action for action in list(out) if type(action) is Send)
+
+
+class ReplySentTwice(ContentRouter):
+    """Sends feedback twice, so that it takes more packets than the distance."""
+
+    replies_of = Everywhere
+
+
+class NeverInForce(ContentRouter):
+    """Does not say that an advertisement is in force."""
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        out = super().handle(cause, now)
+        return [action for action in out if not isinstance(action, InForce)]
+
+
+class WithdrawnInForce(FloodRouter):
+    """Says of an advertisement that was withdrawn that it is in force."""
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        out = super().handle(cause, now)
+        if isinstance(cause, Unadvertise):
+            out.append(InForce((cause.id,)))
+        return out
+
+
+class Parcelled(FloodRouter):
+    """Sends envelopes, though the protocol has not declared that it needs paths to any node."""
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        return [
+            Send(action.neighbour, Parcel("", 1, 1, action.neighbour, 0, action.packet))
+            if type(action) is Send and type(action.packet) is Publication
+            else action
+            for action in super().handle(cause, now)
+        ]
+
+
 class Plant(NamedTuple):
     """A planted bug."""
 
@@ -421,6 +503,12 @@ PLANTS: Final[dict[str, Plant]] = {
     "stops at equals": Plant("subscriptions", StopsAtEquals),
     "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),
+    "reply to any life": Plant("cbcb", ReplyToAnyLife, first=2),
+    "replier not told": Plant("cbcb", ReplierNotTold, first=3),
+    "reply sent twice": Plant("cbcb", ReplySentTwice, first=1),
+    "never in force": Plant("cbcb", NeverInForce, first=1),
+    "withdrawn in force": Plant("flood", WithdrawnInForce, first=1),
+    "not declared": Plant("flood", Parcelled),
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
 }
 

@@ -21,11 +21,14 @@ from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
+    Advertise,
+    Feedback,
     LinkUp,
     Protocol,
     Publish,
     Subscribe,
     Timing,
+    Unadvertise,
     Unsubscribe,
 )
 from tidings.routing.protocols import ALWAYS, NEVER, PROTOCOLS, Make
@@ -35,7 +38,7 @@ from tidings.routing.truth import Situation, Truth
 from tidings.routing.twin import Twin
 from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import AnyWant, Load
+from tidings.sim.load import AnyWant, Load, draw_want
 from tidings.sim.network import LATE, Endless, Network, Undeclared
 from tidings.sim.oracle import TRANSIT, Enough, Oracle, truth_of
 
@@ -61,6 +64,9 @@ ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run nee
 WHOLE: Final = 0.4  # the share of seeds with subscriptions from the whole language
 NARROW: Final = 0.3  # the share of seeds in which nodes soon have to tell something coarser
 BOARDS: Final = 0.3  # the share of seeds in which nodes match with a board
+TALKS: Final = 0.3  # the share of seeds in which users advertise and reply, too
+LATE_ANSWERS: Final = 0.2  # of them, those that come much later, when the publisher may be gone
+ANSWERS: Final = 0.1  # the share of deliveries to which someone replies then
 QUIET: Final = 0.3  # the share of seeds whose links do not even repeat, reorder or misdirect gently
 PROBES: Final = 3  # events that every node publishes at rest
 PROBE_STRAYS: Final = 0.5  # the share of their packets that also go astray
@@ -84,6 +90,7 @@ class Options(NamedTuple):
     delay_ns: int  # of a link, at most
     whole: bool = False  # whether subscriptions come from the whole language
     given: Any = None  # the options of the protocol
+    talks: bool = False  # whether users advertise and reply, too
     boards: bool = False  # whether nodes match with a board, as live routers do
 
 
@@ -139,7 +146,8 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
         options = options._replace(given=row.narrow)
     if row.boards and chance.random() < BOARDS:
         options = options._replace(boards=True)
-    return options
+    # From a generator of its own, so that other seeds are as they were before users could do this.
+    return options._replace(talks=Random(f"verbs {seed}").random() < TALKS)
 
 
 def run_trial(options: Options, make: Make | None = None, first_only: bool = False) -> Verdict:
@@ -189,6 +197,10 @@ class Trial:
         self._events = 0
         self._subscriptions = 0
         self._truth: tuple[Any, Truth] | None = None
+        self._verbs = Random(f"talk {options.seed}")
+        self._advertised: dict[str, list[str]] = {}  # by node: ids of advertisements
+        if options.talks:
+            self.oracle.on_delivered = self._reply_perhaps
         self._build()
 
     def _build(self) -> None:
@@ -249,6 +261,78 @@ class Trial:
         )
         return number
 
+    def _reply_perhaps(self, name: str, publication: Publication) -> None:
+        """Someone to whom an event was delivered may reply to its publisher, a moment later."""
+        if self._verbs.random() < ANSWERS and "feedback" not in self.row.lacks:
+            late = self._verbs.random() < LATE_ANSWERS
+            later = self.network.now + 1 + self._verbs.randrange(20 * SECOND if late else LATE)
+            self.network.call(later, lambda: self._reply(name, publication, late))
+
+    def _reply(self, name: str, publication: Publication, late: bool) -> None:
+        node = self.network.nodes[name]
+        if not node.running:
+            return
+        self._subscriptions += 1
+        id = self._subscriptions
+        source = self.network.nodes[publication.source]
+        truth = self.truth()
+        there = source.running and source.life == publication.life
+        due = self.stable and there and publication.source in truth.reaches(name)
+        due &= not late or node.router is None or node.router.hops is not None  # or trails are lost
+        gone = self.stable and not there and not self.row.copies
+        right = self.oracle.right
+        needed = None
+        if not self.row.copies and right is not None and right.costs == truth.costs:
+            needed = len(self._path(name, publication.source))
+        version = self._version()
+        self.oracle.reply(id, name, publication, due, gone, needed)
+        whose = publication.source, publication.life, publication.number
+        self.network.tell(name, Feedback(id, *whose, {"reply": id}))
+        self.network.call(
+            self.network.now + TRANSIT,
+            lambda: self.oracle.close_reply(
+                id, self.network.now, self.stable and version == self._version()
+            ),
+        )
+
+    def _path(self, name: str, target: str) -> list[str]:
+        """The nodes on the path to a node, as the network was last found right."""
+        found: list[str] = []
+        while name != target and len(found) < len(self.oracle.hops):
+            name = self.oracle.hops.get(name, {}).get(target, target)
+            found.append(name)
+        return found
+
+    def _version(self) -> Any:
+        """What must not change while a reply is on its path."""
+        return self.stable, self._truth and self._truth[0], self.oracle.right
+
+    def _advertise_perhaps(self, name: str) -> None:
+        """Someone at a node may advertise, or withdraw an advertisement."""
+        mine = self._advertised.setdefault(name, [])
+        if "advertise" in self.row.lacks or self._verbs.random() < 0.5:
+            return
+        if mine and self._verbs.random() < 0.5:
+            id = mine.pop(self._verbs.randrange(len(mine)))
+            self.oracle.unadvertise(name, id)
+            self.network.tell(name, Unadvertise(id))
+            return
+        self._subscriptions += 1
+        id = f"v{self._subscriptions}"
+        mine.append(id)
+        self.oracle.advertise(name, id)
+        self.network.tell(name, Advertise(id, str(draw_want(self._verbs))))
+        if self.stable:
+            version = self._version()
+            self.network.call(
+                self.network.now + TRANSIT,
+                lambda: self._must_be_in_force(name, id, version),
+            )
+
+    def _must_be_in_force(self, name: str, id: str, version: Any) -> None:
+        if self.stable and version == self._version():
+            self.oracle.must_be_in_force(name, id, self.network.now)
+
     def _wants(self) -> list[AnyWant]:
         return [held.want for held in self.oracle.held.values()]
 
@@ -267,6 +351,8 @@ class Trial:
         """A node has lost its memory, and with it its subscribers."""
         for id in [id for id, held in self.oracle.held.items() if held.node == name]:
             self.oracle.unsubscribe(id)
+        for id in self._advertised.pop(name, ()):
+            self.oracle.unadvertise(name, id)
 
     def _reborn(self, name: str) -> None:
         """A node has started anew: up to two users subscribe there within half a second."""
@@ -305,6 +391,8 @@ class Trial:
                 self.subscribe(name)
             elif mine:
                 self.unsubscribe(self.chance.choice(mine))
+            if self.options.talks and name is not None:
+                self._advertise_perhaps(name)
             self.network.call(self._later(self.options.churn_ns), self._churn_on)
 
     def _later(self, mean_ns: int) -> int:

@@ -17,7 +17,7 @@ from msgspec import Meta, Raw, Struct
 from tidings.routing.packets import Packet
 from tidings.wire.errors import WireError
 
-VERSION: Final = 3
+VERSION: Final = 4
 RECEIVED, ROUTED, DELIVERED = 0, 1, 2
 LEVELS: Final = {"received": RECEIVED, "routed": ROUTED, "delivered": DELIVERED}
 POLICIES: Final = ("block", "drop", "disconnect")
@@ -104,10 +104,18 @@ class Unsubscribe(Struct, frozen=True, array_like=True, tag=12):
 
 
 class Advertise(Struct, frozen=True, array_like=True, tag=13):
-    """What this client publishes; the router refuses any other event."""
+    """What this client publishes; the router refuses events that match no advertisement."""
 
     request: Number
+    id: Number
     predicate: Text
+
+
+class Unadvertise(Struct, frozen=True, array_like=True, tag=19):
+    """The end of an advertisement."""
+
+    request: Number
+    id: Number
 
 
 class Feedback(Struct, frozen=True, array_like=True, tag=14):
@@ -215,6 +223,20 @@ class Reply(Struct, frozen=True, array_like=True, tag=37):
     reply: dict[str, Any]
 
 
+class Unanswered(Struct, frozen=True, array_like=True, tag=39):
+    """Feedback that this client sent did not reach its publisher, and why."""
+
+    request: Number  # of the feedback
+    reason: str
+
+
+class Rejected(Struct, frozen=True, array_like=True, tag=40):
+    """The network cannot serve these subscriptions, and why; they are over."""
+
+    ids: list[int]
+    reason: str
+
+
 class Answer(Struct, frozen=True, array_like=True, tag=38):
     """The answer to a query: the findings of each router."""
 
@@ -271,10 +293,29 @@ class Found(Struct, frozen=True, array_like=True, tag=54):
     findings: Annotated[list[dict[str, Any]], Meta(max_length=4_096)]
 
 
-NOTICES: Final = (Reached, Refused, Done, Established, Reply, Answer)
+NOTICES: Final = (
+    Reached,
+    Refused,
+    Done,
+    Established,
+    Reply,
+    Answer,
+    Unanswered,
+    Rejected,
+)
 Greeting = Open | Join | Opened | Failed
 FromClient = (
-    Publish | Subscribe | Unsubscribe | Advertise | Feedback | Ask | Take | Ping | Close | Failed
+    Publish
+    | Subscribe
+    | Unsubscribe
+    | Advertise
+    | Unadvertise
+    | Feedback
+    | Ask
+    | Take
+    | Ping
+    | Close
+    | Failed
 )
 ToClient = (
     Published
@@ -285,6 +326,8 @@ ToClient = (
     | Deliveries
     | Dropped
     | Reply
+    | Unanswered
+    | Rejected
     | Answer
     | Ping
     | Failed

@@ -5,8 +5,8 @@ path it leaves a trail. Where it cannot go on, or where it finds a node that was
 goes back along the trail, and the replier is told. Copies that links make are dropped, so whoever
 published the event hears of a reply once at most.
 
-A protocol with routes gives the next hop from them. One without keeps `Trails`: the neighbour by
-which a source's newest event came leads back to the source.
+A protocol with routes gives the next hop from them. One without keeps `Trails`: an event came to
+all nodes along a tree, and the neighbour by which it came leads back to its source.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tidings.routing.packets import Answer, Publication, Returned
 from tidings.routing.planes.carrier import MOST_HOPS
 from tidings.routing.protocol import Action, Answered, Decline, Drop, Feedback, Send, Unanswered
 
-REMEMBERED: Final = 4_096  # replies whose path back a node knows, and sources of trails
+REMEMBERED: Final = 4_096  # replies whose path back a node knows
+EVENTS: Final = 16_384  # whose trail a node knows
 NO_PATH: Final = "there is no path to the publisher"
 REBORN: Final = "the publisher's router has lost its memory since"
 
@@ -32,10 +33,11 @@ V = TypeVar("V")
 class Replies:
     """The replies that begin, pass or end at a node.
 
-    `hop` gives the neighbour that leads to a node, None if there is none.
+    `hop` gives the neighbour that leads to the source of an event (node, life and number), None if
+    there is none.
     """
 
-    def __init__(self, node: str, life: int, hop: Callable[[str], str | None]) -> None:
+    def __init__(self, node: str, life: int, hop: Callable[[str, int, int], str | None]) -> None:
         self.node = node
         self.life = life
         self._hop = hop
@@ -54,7 +56,7 @@ class Replies:
 
     def send(self, answer: Answer, came_from: str | None, out: list[Action]) -> None:
         """Send a reply on, or word back."""
-        hop = self._hop(answer.source)
+        hop = self._hop(answer.source, answer.life, answer.number)
         if hop is None or answer.hops > MOST_HOPS:
             out.append(Drop("no such publisher", answer))
             self.turn_back(answer, came_from, NO_PATH, out)
@@ -130,29 +132,30 @@ class Trails:
 
     >>> trails = Trails()
     >>> trails.note(Publication("a", 1, 7, {}), "b")
-    >>> trails.hop("a")
-    'b'
+    >>> trails.hop("a", 1, 7), trails.hop("a", 1, 8)
+    ('b', None)
     """
 
     def __init__(self) -> None:
-        self._came_from: dict[str, str] = {}
+        self._came_from: dict[tuple[str, int, int], str] = {}  # by node, life and number
 
     def note(self, publication: Publication, neighbour: str) -> None:
         """An event has come, for the first time, from a neighbour."""
-        _remember(self._came_from, publication.source, neighbour)
+        event = publication.source, publication.life, publication.number
+        _remember(self._came_from, event, neighbour, EVENTS)
 
     def lose(self, neighbour: str) -> None:
         """The link to a neighbour is down."""
-        for source in [s for s, name in self._came_from.items() if name == neighbour]:
-            del self._came_from[source]
+        for event in [e for e, name in self._came_from.items() if name == neighbour]:
+            del self._came_from[event]
 
-    def hop(self, node: str) -> str | None:
-        """The neighbour that leads to a node, if it has published something."""
-        return self._came_from.get(node)
+    def hop(self, source: str, life: int, number: int) -> str | None:
+        """The neighbour that leads to the source of an event, if its trail is still known."""
+        return self._came_from.get((source, life, number))
 
 
-def _remember(kept: dict[K, V], key: K, value: V) -> None:
+def _remember(kept: dict[K, V], key: K, value: V, most: int = REMEMBERED) -> None:
     """Keep something, and forget the oldest if there is too much."""
-    if key not in kept and len(kept) >= REMEMBERED:
+    if key not in kept and len(kept) >= most:
         del kept[next(iter(kept))]
     kept[key] = value
