@@ -68,7 +68,7 @@ class FloodRouter:
         self._neighbours: dict[str, None] = {}
         self._once = self.once_of()
         self._trails = Trails()
-        self.replies = self.replies_of(node, life, self._trails.hop)
+        self.replies = self.replies_of(node, life, trails=self._trails)
 
     replies_of: type[Replies] = Replies
     is_switching = False

@@ -108,13 +108,11 @@ class Copies:
 class Meshed:
     """Parcels straight to any node that this one has heard of.
 
-        >>> mesh, out = Meshed("a", 1), []
-        >>> mesh.meet("c")
-        >>> import msgspec
-
-    from tidings.routing.packets import Again
-        >>> mesh.send("c", Again(), out), mesh.send("d", Again(), out)
-        (True, False)
+    >>> from tidings.routing.packets import Again
+    >>> mesh, out = Meshed("a", 1), []
+    >>> mesh.meet("c")
+    >>> mesh.send("c", Again(), out), mesh.send("d", Again(), out)
+    (True, False)
     """
 
     def __init__(self, node: str, life: int) -> None:

@@ -33,14 +33,21 @@ V = TypeVar("V")
 class Replies:
     """The replies that begin, pass or end at a node.
 
-    `hop` gives the neighbour that leads to the source of an event (node, life and number), None if
-    there is none.
+    `hop` gives the neighbour that leads to a node, None if there is none; `trails` are for nodes
+    that have no routes.
     """
 
-    def __init__(self, node: str, life: int, hop: Callable[[str, int, int], str | None]) -> None:
+    def __init__(
+        self,
+        node: str,
+        life: int,
+        hop: Callable[[str], str | None] = lambda node: None,
+        trails: Trails | None = None,
+    ) -> None:
         self.node = node
         self.life = life
         self._hop = hop
+        self._trails = trails
         self._asked: dict[int, None] = {}  # replies of this node that may come back
         self._trail: dict[Key, tuple[str, int]] = {}  # where a reply came from, and its hops then
 
@@ -56,7 +63,11 @@ class Replies:
 
     def send(self, answer: Answer, came_from: str | None, out: list[Action]) -> None:
         """Send a reply on, or word back."""
-        hop = self._hop(answer.source, answer.life, answer.number)
+        source = answer.source
+        if self._trails is None:
+            hop = self._hop(source)
+        else:
+            hop = self._trails.hop(source, answer.life, answer.number)
         if hop is None or answer.hops > MOST_HOPS:
             out.append(Drop("no such publisher", answer))
             self.turn_back(answer, came_from, NO_PATH, out)

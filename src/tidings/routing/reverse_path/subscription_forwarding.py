@@ -93,7 +93,7 @@ class SubscriptionRouter:
         self._clock = Steady()
         self._once = Once()
         self._trails = Trails()
-        self.replies = self.replies_of(node, life, self._trails.hop)
+        self.replies = self.replies_of(node, life, trails=self._trails)
         self._hello_at: int | None = None
 
     replies_of: type[Replies] = Replies

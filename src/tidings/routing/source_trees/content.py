@@ -222,8 +222,8 @@ class ContentRouter:
         """The neighbour that leads to each node that it knows of."""
         return self.plane.routes.hop
 
-    def hop_to(self, node: str, life: int, number: int) -> str | None:
-        """The neighbour that leads to the source of an event, if the link to it is up."""
+    def hop_to(self, node: str) -> str | None:
+        """The neighbour that leads to a node, if the link to it is up."""
         hop = self.plane.routes.hop.get(node)
         return hop if hop is not None and self.plane.neighbours.is_up(hop) else None
 
