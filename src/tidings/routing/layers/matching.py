@@ -49,6 +49,7 @@ MATCHING: Final = {
     "regions": "an event visits regions that hold them",
     "nowhere": "subscribers filter",
 }
+MOST_REMINDERS: Final = 20  # that what an owner had placed here is gone
 SOMETHING: Final = ""  # the id of the one entry by which a node says that it wants something
 
 Hand = Callable[[Payload, tuple[str, ...], int, list[Action]], None]
@@ -92,7 +93,8 @@ class Matching:
         self._established: dict[str, None] = {}
         self._unestablished: dict[str, None] = {}
         self._owing: dict[str, dict[Slot, str]] = {}  # what the newest epoch lacks, by node
-        self._forgotten: dict[str, int] = {}  # owners, and their lives, of what was dropped here
+        # Owners of what was dropped here: their lives, when to remind them, and how often yet.
+        self._forgotten: dict[str, tuple[int, int, int]] = {}
         self._reported = 0
         self._report_at: int | None = None
         self._compare_at: int | None = None
@@ -214,6 +216,7 @@ class Matching:
         if record is None or record.life != put.life:
             out.append(Drop("of a life that is not there", put))
             return
+        self._forgotten.pop(put.owner, None)
         agrees = self.store.put(put)
         if agrees is not None:
             answer = Stored(self.application, self.node, put.life, put.number, agrees)
@@ -525,18 +528,21 @@ class Matching:
         One that comes back may not know that it was out of reach: it is told.
         """
         records = self.lists.plane.records
-        for owner, life in list(self._forgotten.items()):
+        for owner, (life, at, tries) in list(self._forgotten.items()):
             record = records.get(owner)
-            if record is not None:
+            if record is None or now < at:
+                continue
+            if record.life != life or not tries:
                 del self._forgotten[owner]
-                if record.life == life:
-                    answer = Stored(self.application, self.node, life, FORGOTTEN, False)
-                    self.lists.send((owner,), answer, now, out)
+                continue
+            self._forgotten[owner] = (life, now + self.timing.retry, tries - 1)
+            answer = Stored(self.application, self.node, life, FORGOTTEN, False)
+            self.lists.send((owner,), answer, now, out)
         for owner, holding in list(self.store.holdings.items()):
             record = records.get(owner)
             if (record is None or record.life != holding.life) and owner != self.node:
                 self.store.forget(owner)
-                self._forgotten[owner] = holding.life
+                self._forgotten[owner] = (holding.life, now, MOST_REMINDERS)
 
     def _resume(self, walk: Walk, now: int, out: list[Action]) -> None:
         self.lists.send((walk.stops[0][0],), self.seal.wrap(walk), now, out)

@@ -258,7 +258,7 @@ class LayeredRouter:
         """The neighbour that leads to each node."""
         return self.plane.routes.hop
 
-    def hop_to(self, node: str) -> str | None:
+    def hop_to(self, node: str, life: int = 0, number: int = 0) -> str | None:
         """The neighbour that leads to a node, if the link to it is up."""
         hop = self.plane.routes.hop.get(node)
         return hop if hop is not None and self.plane.neighbours.is_up(hop) else None
