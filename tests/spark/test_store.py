@@ -219,11 +219,12 @@ def test_frames_are_taken_and_the_changes_are_a_frame(spark: SparkSession, tmp_p
     store.remove(spark.createDataFrame([(3,)], "subscription long"))
     store.replace(spark.createDataFrame([(1, "y = 1")], "subscription long, predicate string"))
     changes = spark.read.parquet(str(tmp_path / "s" / "changes")).orderBy("version", "subscription")
+    assert changes.columns[-1] == "expires"
     assert [tuple(row) for row in changes.collect()] == [
-        (1, "add", 1, "x = 1", None),
-        (1, "add", 3, "x BETWEEN 1 AND 3", "jms"),
-        (2, "remove", 3, None, None),
-        (3, "replace", 1, "y = 1", None),
+        (1, "add", 1, "x = 1", None, None),
+        (1, "add", 3, "x BETWEEN 1 AND 3", "jms", None),
+        (2, "remove", 3, None, None, None),
+        (3, "replace", 1, "y = 1", None, None),
     ]
     with pytest.raises(StoreError, match="expected a column 'predicate' of subscriptions"):
         store.add(rules.drop("predicate"))
