@@ -240,4 +240,4 @@ def test_faults_and_protocols_are_named_or_refused() -> None:
         check_protocol("bgp", True)
     with pytest.raises(SwarmError, match="without cycles"):
         check_protocol("subscriptions", False)
-    assert set(PROTOCOLS) == {"cbcb", "subscriptions", "flood"}
+    assert {"cbcb", "subscriptions", "flood"} < set(PROTOCOLS)

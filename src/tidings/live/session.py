@@ -427,7 +427,7 @@ class Session:
 
     def _refusals(self, events: list[dict[str, Any]], frame_size: int) -> dict[int, str]:
         """Why the router refuses some of these events, by their places."""
-        anything = self.principal.publish is None and self.advertised is None
+        anything = self.principal.publish is None and not self.advertised
         if anything and frame_size <= self._limits.event_bytes and are_plain(events):
             return {}
         reasons = enumerate(self._refusal(event, frame_size) for event in events)

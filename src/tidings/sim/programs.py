@@ -92,7 +92,7 @@ class Program:
         self.habits = habits
         self.rights_at = rights_at  # what its token allows at a router
         self.rights = rights_at(self.router)
-        self.advertised: Predicate | None = None
+        self.advertised: dict[int, Predicate] = {}  # in force, by number
         self.chance = Random(f"program {machine.cluster.seed} {machine.name}")
         self.held: dict[int, Holding] = {}
         self.active = False  # whether it begins anything new
@@ -109,7 +109,7 @@ class Program:
         self._published: dict[int, int] = {}  # by the client's number: the judge's
         self._waits = False  # for room
         self._read_due = False
-        self._advertising: Predicate | None = None  # what it has asked to declare
+        self._advertising: Predicate | None = None  # what it has asked to declare or withdraw
         self._moving = False  # whether it has found itself at another router just now
         self.core.on_change = self._changed
         self.core.on_reply = self._replied
@@ -198,14 +198,16 @@ class Program:
         """Whether its router takes an event; None if that depends on which request comes first."""
         if self.rights.publish is not None and not permits(self.rights.publish, event):
             return False
-        declared = [self.advertised]
-        if self._advertising is not None:
-            declared.append(self._advertising)
-        found = {one is None or one.holds(event) for one in declared}
+        changing = [] if self._advertising is None else [self._advertising]
+        held = list(self.advertised.values())
+        found = {
+            not declared or any(one.holds(event) for one in declared)
+            for declared in (held, held + changing)
+        }
         return found.pop() if len(found) == 1 else None
 
     def _advertise(self) -> None:
-        """Declare what it publishes."""
+        """Declare what it publishes, then withdraw what it declared before."""
         if self._advertising is not None or self.failed:
             return
         declared: Predicate = Negation(draw_condition(self.chance))  # most events match it
@@ -218,13 +220,28 @@ class Program:
 
         def answered(error: Exception | None, done: Any) -> None:
             self.requests -= 1
+            self._advertising = None
             if error is None:
-                self.advertised = self._advertising
+                before = list(self.advertised)
+                self.advertised[done] = declared
+                if before:
+                    self._withdraw(before[0])
             elif isinstance(error, RefusedError):
                 self.judge.violated(self.now, f"{self.name} may not advertise: {error}")
-            self._advertising = None
 
         self.core.advertise(str(declared), answered)
+
+    def _withdraw(self, number: int) -> None:
+        """Withdraw an advertisement."""
+        self._advertising = self.advertised.pop(number)
+        self.judge.reconsider(self.name, self._may_publish)
+        self.requests += 1
+
+        def answered(error: Exception | None, done: Any) -> None:
+            self.requests -= 1
+            self._advertising = None
+
+        self.core.unadvertise(number, answered)
 
     def _settled(self, number: int, error: Exception | None) -> None:
         self._look_around()

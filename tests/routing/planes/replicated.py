@@ -102,6 +102,10 @@ class ReplicatedRouter:
                 self.local.deliver(publication, out)
                 for target in sorted(self.replica.matching(event)):
                     self.carrier.send(target, publication, out)
+            case Advertise(id) if self.scope == "all":
+                out.append(InForce((id,)))
+            case Unadvertise() if self.scope == "all":
+                pass
             case Advertise(id, predicate):
                 self.replica.advertise(id, predicate, now, out)
             case Unadvertise(id):
@@ -236,4 +240,5 @@ REPLICATED = Row(
     any_graph=True,
     confirms=True,
     ordered=NEVER,
+    lacks=frozenset({"feedback"}),
 )
