@@ -405,6 +405,29 @@ def test_values_that_stand_for_nothing_spoil_no_row_on_any_path(
     assert found == {(1, 0), (1, 1), (1, 2), (1, 4), (1, 6), (1, 7), (2, 5)}
 
 
+def test_intervals_of_months_at_any_depth_spoil_no_row_on_any_path(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sql = """
+        SELECT 1 AS n, INTERVAL '2' MONTH AS top, array(INTERVAL '2' MONTH, NULL) AS l,
+          map('k', INTERVAL '2' MONTH) AS m, map('k', map('j', INTERVAL '2' MONTH)) AS mm,
+          map(INTERVAL '2' MONTH, 1) AS keys, named_struct('m', INTERVAL '2' MONTH, 'x', 1) AS s,
+          array(named_struct('m', array(INTERVAL '2' MONTH), 'x', 1)) AS ls, parse_json('1') AS v
+        UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        UNION ALL SELECT 3, NULL, array(), map(), map(), map(), NULL, array(), parse_json('2')
+    """
+    held = {
+        0: "exists top or exists l or exists m.k or exists mm.k.j or exists s.m or exists ls.m",
+        1: "S.x = 1 and LS.x = 1",
+        2: "not exists top and not exists m.k and n > 1",
+        3: "exists keys",
+    }
+    rows = spark.sql(sql)
+    found = {(1, 1), (2, 2), (3, 2)}
+    assert all_paths(spark, rows.drop("v"), held, tmp_path / "plain") == found
+    assert all_paths(spark, rows, {**held, 4: "v = 1"}, tmp_path / "open") == {*found, (1, 4)}
+
+
 @pytest.mark.parametrize("kind", ["string", "binary"])
 def test_a_json_text_of_other_bytes_is_rejected_in_a_batch_and_in_a_stream(
     spark: SparkSession, tmp_path: Path, kind: str
