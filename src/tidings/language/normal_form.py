@@ -21,7 +21,7 @@ from tidings.language.filter import Filter, normalise
 from tidings.language.reduction import absorb
 from tidings.language.work import OutOfSteps, Work
 
-STEPS_PER_FILTER: Final = 32  # of the bound on filters, to multiply out
+STEPS_PER_FILTER: Final = 24  # of the bound on filters, to multiply out
 CONSTRAINTS_PER_FILTER: Final = 2  # of that bound, in all filters together
 _FEW_CONSTRAINTS: Final = 1_024  # are always allowed
 
