@@ -283,8 +283,9 @@ def cases(draw: st.DrawFn, any_case: bool) -> Case:
         if draw(st.booleans()):
             spelled = tuple((p.swapcase() if own else p, own) for p, own in path)
         name = ".".join(part for part, _ in spelled)
-        form = draw(st.sampled_from([*COMPARED, "exists"]))
         operand = draw(st.sampled_from(operands or [1]))
+        forms = ["=", "exists"] if isinstance(operand, bool) else [*COMPARED, "exists"]
+        form = draw(st.sampled_from(forms))
         return Constraint(name, form, operand, draw(st.booleans())), path
 
     predicates, found = {}, set()

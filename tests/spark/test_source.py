@@ -240,10 +240,8 @@ def test_a_batch_of_a_stream_that_runs_again_publishes_what_is_missing(
         writer = source.load().select("value").writeStream.format("tidings")
         query = writer.options(
             url=url, id="key", journal=f"{tmp_path}/notes", checkpointLocation=f"{tmp_path}/check"
-        ).start()
-        while not query.recentProgress:
-            query.awaitTermination(1)
-        query.stop()
+        ).trigger(once=True)
+        assert query.start().awaitTermination(int(PATIENCE_S))
 
     with tidings.connect(url) as net, net.subscribe("exists value") as events:
         run()
