@@ -320,6 +320,19 @@ def test_a_slice_with_views_and_structs_of_nulls_is_matched(name: str) -> None:
 
 
 @every_matcher
+@pytest.mark.parametrize("words", [[], ["a"]])
+def test_an_index_below_a_null_record_names_nothing(name: str, words: list[str]) -> None:
+    matcher = MATCHERS[name]()
+    matcher.add(1, parse("exists r.x"))
+    matcher.add(2, parse("not exists r.x"))
+    coded = pa.DictionaryArray.from_arrays(
+        pa.array([7, -1], pa.int32()), pa.array(words, pa.string()), safe=False
+    )
+    table = pa.table({"r": pa.StructArray.from_arrays([coded], ["x"], mask=pa.array([True] * 2))})
+    assert pairs_of(matcher.match_batch(table)) == [(0, 2), (1, 2)]
+
+
+@every_matcher
 @given(typed_batches(), st.lists(typed_expressions, max_size=6), bounds)
 def test_a_batch_finds_what_its_rows_find(
     name: str,

@@ -75,7 +75,10 @@ def as_values(array: pa.Array) -> pa.Array:
         runs = np.searchsorted(array.run_ends.to_numpy(), rows, side="right")
         return as_values(array.values).take(pa.array(runs))
     if pa.types.is_dictionary(kind):
-        return as_values(array.dictionary).take(array.indices)
+        # The children of a null record may have any index, also one into an empty dictionary.
+        index, size = array.indices, len(array.dictionary)
+        named = pc.and_(pc.greater_equal(index, 0), pc.less(index, size))
+        return as_values(array.dictionary).take(pc.if_else(named, index, None))
     if pa.types.is_struct(kind):
         fields = [as_values(array.field(f)) for f in range(kind.num_fields)]
         return pa.StructArray.from_arrays(
