@@ -9,6 +9,7 @@ from tidings.lab.experiments import (
     dnf_model,
     general_model,
     headline,
+    ideal,
     interfaces,
     layer_applications,
     layer_bound,
@@ -23,6 +24,7 @@ from tidings.lab.experiments import (
     ratio,
     rounds,
     schemes,
+    sharing,
 )
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
@@ -33,6 +35,8 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "f8-network": network_effect.EXPERIMENT,
     "f9-headline": headline.EXPERIMENT,
     "u1-schemes": schemes.EXPERIMENT,
+    "u1-ideal": ideal.EXPERIMENT,
+    "u3-sharing": sharing.EXPERIMENT,
     "u6-memory": memory.EXPERIMENT,
     "u7-figure5": general_model.EXPERIMENT,
     "u8-figures6-7": dnf_model.EXPERIMENT,

@@ -118,7 +118,8 @@ _TABLE: Final = (
         "U1",
         "model: init, header, forward; correct, latency-minimal, ideal",
         _tests("routing/test_delivery", "test_packets_are_wanted_relayed_spam_or_duplicates")
-        + _experiments("u1-schemes"),
+        + _tests("overlay/test_smallest", "test_the_smallest_tree_is_the_smallest_of_all")
+        + _experiments("u1-schemes", "u1-ideal"),
     ),
     Part(
         "U2",
@@ -128,7 +129,7 @@ _TABLE: Final = (
             "test_psf_is_ideal_on_every_graph",
             "test_psf_sends_what_the_paper_defines",
         )
-        + _experiments("u1-schemes"),
+        + _experiments("u1-schemes", "u1-ideal"),
     ),
     Part(
         "U3",
@@ -138,7 +139,7 @@ _TABLE: Final = (
             "test_ips_delivers_the_same_trees_as_psf",
             "test_ips_takes_sources_as_one_exactly_when_they_are_indistinguishable",
         )
-        + _experiments("u1-schemes"),
+        + _experiments("u1-schemes", "u3-sharing"),
     ),
     Part(
         "U4",
@@ -158,7 +159,7 @@ _TABLE: Final = (
             "test_drp_is_ideal_where_shortest_paths_are_unique",
             "test_drp_is_not_ideal_where_unicast_takes_two_ways_through_one_node",
         )
-        + _experiments("u1-schemes"),
+        + _experiments("u1-schemes", "u1-ideal"),
     ),
     Part(
         "U6",

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ARCHIVE: Final = "graphml.tar.xz"
 FOLDER: Final = Path(__file__).parents[4] / "shared" / "data" / "topology-zoo"
 ZOO: Final = "zoo:"
+DISTANCE: Final = "distance"
+HOPS: Final = "hops"
 MADE: Final = tuple(
     f"{kind}:{nodes}{weights}"
     for nodes in (10, 20, 40, 80, 160)
@@ -61,11 +63,16 @@ def sample(most: int) -> list[str]:
     return texts[:: max(1, len(texts) // most)][:most]
 
 
-def graph_of(text: str) -> Graph:
-    """The graph of a text; links of the Zoo have their real length, if places are known."""
+def graph_of(text: str, weights: str = DISTANCE) -> Graph:
+    """The graph of a text; links of the Zoo have their real length, if places are known.
+
+    With `HOPS` every link weighs 1, whatever the text says.
+    """
     if not text.startswith(ZOO):
-        return topology(text, seed=1)
+        return topology(text.partition(",")[0] if weights == HOPS else text, seed=1)
     file = f"file:{_archive()}#{text.removeprefix(ZOO)}"
+    if weights == HOPS:
+        return topology(file)
     try:
         return topology(f"{file},weights=distance")
     except TopologyError:  # no link joins two nodes with known places

@@ -38,7 +38,7 @@ class Shape(NamedTuple):
     """What the paper's formulas depend on."""
 
     nodes: int  # n
-    senders: int  # s: every node
+    senders: int  # s: the nodes that publish
     receivers: int  # r: the nodes that want something
     degree: int  # Δ: the largest of a node
     id_bits: int  # log n
@@ -77,14 +77,14 @@ def shape_of(network: Network) -> Shape:
     receivers = list(members(network.receivers))
     bits = [predicate_bits(network.interests[node]) for node in receivers]
     hops = 0
-    for tree in network.trees:
+    for tree in network.sent:
         depth = [0] * graph.nodes
         for node in tree.order[1:]:
             depth[node] = depth[tree.parent[node]] + 1
         hops += sum(depth[node] for node in receivers)
     return Shape(
         nodes=graph.nodes,
-        senders=graph.nodes,
+        senders=network.senders.bit_count(),
         receivers=len(receivers),
         degree=max(len(graph.neighbours(node)) for node in range(graph.nodes)),
         id_bits=id_bits(graph.nodes),

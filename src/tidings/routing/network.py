@@ -96,6 +96,8 @@ class Unmatched:
 class Network:
     """A graph and the interest of each of its nodes; nodes may want nothing.
 
+    All nodes publish, unless `senders` says which.
+
     >>> from tidings.overlay.topologies import topology
     >>> network = Network(topology("line:3"), ["", "severity > 2", "site = 'Oslo'"])
     >>> list(members(network.interested({"severity": 3, "site": "Oslo"})))
@@ -107,6 +109,7 @@ class Network:
         graph: Graph,
         interests: Sequence[Predicate | str],
         trees: Sequence[Tree] | None = None,
+        senders: Nodes | None = None,
     ) -> None:
         if len(interests) != graph.nodes:
             raise ValueError(f"expected {graph.nodes} interests, found {len(interests)}")
@@ -115,21 +118,32 @@ class Network:
             one if isinstance(one, Predicate) else parse(one) if one else NOBODY
             for one in interests
         )
+        self.senders = (1 << graph.nodes) - 1 if senders is None else senders  # S
         self._tables: dict[Row, ForwardingTable] = {}
         self._trees = trees  # other shortest-path trees than those of the rule for ties
 
     @classmethod
-    def of(cls, graph: Graph, subscriptions: Iterable[tuple[int, Predicate]]) -> Network:
+    def of(
+        cls,
+        graph: Graph,
+        subscriptions: Iterable[tuple[int, Predicate]],
+        senders: Nodes | None = None,
+    ) -> Network:
         """A network whose nodes hold these subscriptions, each given with its node."""
         held: list[list[Predicate]] = [[] for _ in range(graph.nodes)]
         for node, predicate in subscriptions:
             held[node].append(predicate)
-        return cls(graph, [union(predicates) for predicates in held])
+        return cls(graph, [union(predicates) for predicates in held], senders=senders)
 
     @cached_property
     def trees(self) -> tuple[Tree, ...]:
         """The shortest-path tree of every node (T_v)."""
         return tuple(trees(self.graph) if self._trees is None else self._trees)
+
+    @property
+    def sent(self) -> list[Tree]:
+        """The trees of the nodes that publish."""
+        return [self.trees[node] for node in members(self.senders)]
 
     def overlay(self, links: Iterable[tuple[int, int]]) -> Graph:
         """A logical graph over the nodes: a link weighs the distance of its ends below.

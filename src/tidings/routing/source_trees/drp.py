@@ -17,7 +17,10 @@ Partition = dict[int, Nodes]  # H_W: for each neighbour, the receivers that it l
 
 
 class State(NamedTuple):
-    """What a node keeps: a unicast table by neighbour, and the nodes whose interests it holds."""
+    """What a node keeps: a unicast table by neighbour, and the nodes whose interests it holds.
+
+    Only senders hold interests.
+    """
 
     node: int
     unicast: Row
@@ -31,7 +34,11 @@ def build(network: Network, unicast: Sequence[Row] | None = None) -> list[State]
     """
     if unicast is None:
         unicast = [network.row(node, node) for node in range(network.graph.nodes)]
-    return [State(node, row, network.receivers) for node, row in enumerate(unicast)]
+    senders, receivers = network.senders, network.receivers
+    return [
+        State(node, row, receivers if senders >> node & 1 else 0)
+        for node, row in enumerate(unicast)
+    ]
 
 
 def init(node: State, event: Content) -> list[Partition]:

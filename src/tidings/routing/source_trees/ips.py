@@ -31,7 +31,7 @@ def build(network: Network) -> list[State]:
     """
     states = [State(node, {}, {}, set()) for node in range(network.graph.nodes)]
     classes: list[dict[Row, int]] = [{} for _ in states]  # by node and row: who stands for it
-    for tree in network.trees:
+    for tree in network.sent:
         headers = {tree.source: tree.source}
         for node in tree.order:
             row = network.row(tree.source, node)
@@ -81,17 +81,18 @@ def header_bits(header: int, id_bits: int) -> int:
     return id_bits
 
 
-def size(node: State) -> Size:
+def size(node: State, shared: bool = True) -> Size:
     """What the state holds.
 
     Its own id. For each source that another stands for, the ids of both. For each row the source it
     is for, a bit whether to rewrite the header, and where its predicates are. For each different
-    predicate, its neighbour.
+    predicate, its neighbour. Not shared: each row stores its own predicates.
     """
     entries = [entry for row in node.rows.values() for entry in row]
-    different = set(entries)
-    ids = 1 + 2 * len(node.representatives) + len(node.rows) + len(entries) + len(different)
-    return Size(ids, len(node.rows), [nodes for _, nodes in sorted(different)])
+    stored = sorted(set(entries)) if shared else entries
+    places = len(entries) if shared else 0
+    ids = 1 + 2 * len(node.representatives) + len(node.rows) + places + len(stored)
+    return Size(ids, len(node.rows), [nodes for _, nodes in stored])
 
 
 def formula(shape: Shape, advantage: float) -> float | None:

@@ -28,7 +28,7 @@ def build(network: Network) -> list[State]:
     nodes = network.graph.nodes
     reached: list[dict[int, Nodes]] = [{} for _ in range(nodes)]
     children: list[dict[int, tuple[int, ...]]] = [{} for _ in range(nodes)]
-    for tree in network.trees:
+    for tree in network.sent:
         for node in tree.order:
             row = network.row(tree.source, node)
             if row:

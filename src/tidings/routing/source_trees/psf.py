@@ -24,7 +24,7 @@ def build(network: Network) -> list[State]:
     """The state of every node."""
     states = [State(node, {}) for node in range(network.graph.nodes)]
     known: dict[Row, Row] = {}  # sources often share a row
-    for tree in network.trees:
+    for tree in network.sent:
         for node in tree.order:
             row = network.row(tree.source, node)
             if row:
@@ -52,10 +52,17 @@ def header_bits(header: int, id_bits: int) -> int:
     return id_bits
 
 
-def size(node: State) -> Size:
-    """What the state holds: its id; for each row the source; for each predicate its neighbour."""
-    predicates = [nodes for row in node.rows.values() for _, nodes in row]
-    return Size(1 + len(node.rows) + len(predicates), 0, predicates)
+def size(node: State, shared: bool = False) -> Size:
+    """What the state holds: its id; for each row the source; for each predicate its neighbour.
+
+    Shared: a predicate that several rows have is stored once, and rows say where. The paper does
+    not do so; it shows how much of what iPS saves comes from sharing alone.
+    """
+    entries = [entry for row in node.rows.values() for entry in row]
+    stored = sorted(set(entries)) if shared else entries
+    places = len(entries) if shared else 0
+    ids = 1 + len(node.rows) + places + len(stored)
+    return Size(ids, 0, [nodes for _, nodes in stored])
 
 
 def formula(shape: Shape, advantage: float) -> float:
