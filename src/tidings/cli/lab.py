@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("results")
 REPORT = Path("report.html")
-COLOURS = {True: "green", False: "red", None: "yellow"}
+COLOURS = {"agrees": "green", "does not agree": "red"}
 
 app = typer.Typer(
     add_completion=False,
@@ -178,7 +178,7 @@ def report(
     setting = _setting("report", quick, tiny)
     if chosen is None or setting is None:
         return 2
-    from tidings.lab.report import VERDICTS, write_report
+    from tidings.lab.report import verdict, write_report
 
     sections = write_report(results, chosen, setting, out)
     for section in sections:
@@ -186,9 +186,9 @@ def report(
         if section.trouble:
             write(colour(f"  {section.trouble}", "red"))
         for claim in section.claims:
-            verdict = colour(f"{VERDICTS[claim.agrees]:14}", COLOURS[claim.agrees])
-            write(f"  {verdict}  {claim.statement}")
-            write(f"                  {claim.measured}")
+            shown = colour(f"{verdict(claim):16}", COLOURS.get(verdict(claim), "yellow"))
+            write(f"  {shown}  {claim.statement}")
+            write(f"                    {claim.measured}")
     write(f"the report is {out}")
     return 0
 

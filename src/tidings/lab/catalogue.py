@@ -21,6 +21,7 @@ from tidings.lab.experiments import (
     memory,
     network_effect,
     one_filter,
+    protocols,
     ratio,
     rounds,
     schemes,
@@ -28,6 +29,7 @@ from tidings.lab.experiments import (
 )
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
+    "f2-protocols": protocols.EXPERIMENT,
     "f8-figure8": one_filter.EXPERIMENT,
     "f8-figure9": interfaces.EXPERIMENT,
     "f8-figure10": ratio.EXPERIMENT,

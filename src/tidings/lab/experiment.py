@@ -31,6 +31,7 @@ Parameters = Mapping[str, Any]
 Row = dict[str, Any]
 Rows = Sequence[Row]
 
+BEYOND: Final = "not in the paper"  # the place of what a paper does not say
 SETTINGS: Final[tuple[Setting, ...]] = ("full", "quick", "tiny")
 
 
@@ -42,6 +43,7 @@ class Claim(NamedTuple):
     measured: str
     agrees: bool | None  # None: undecided in this setting
     why: str = ""  # the reason for a disagreement, or a reservation about an agreement
+    comparable: bool = True  # False: a time in seconds, on another computer
 
 
 class Experiment(NamedTuple):

@@ -64,7 +64,8 @@ _TABLE: Final = (
             "routing/source_trees/test_content",
             "test_after_a_pull_tables_have_forgotten_what_is_no_longer_wanted",
         )
-        + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says"),
+        + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says")
+        + _experiments("f2-protocols"),
     ),
     Part(
         "F3",

@@ -1,27 +1,39 @@
 """Writes the report from stored results: one HTML file that opens without a network.
 
+A conclusion comes first: the statements of each paper, each counted once, and what does not hold.
 For each experiment it shows the question, the figure, the paper's statements beside the
 measurements, the parameters, the machine, the code and the command that repeats it. At the end it
-lists every part of the five papers and its state.
+lists every part of the five papers, those that work first.
 """
 
 from __future__ import annotations
 
 import html
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tidings.lab.experiment import Claim, Experiment, Parameters, Setting
+from tidings.lab.experiment import BEYOND, Claim, Experiment, Parameters, Setting
 from tidings.lab.figures import picture
 from tidings.lab.parts import PAPERS, PARTS
 from tidings.lab.results import Found, find
 
-VERDICTS: Final = {True: "agrees", False: "does not agree", None: "undecided"}
-CLASSES: Final = {True: "yes", False: "no", None: "open"}
+AGREES, FAILS, READING, OPEN, TIME, OURS = (
+    "agrees",
+    "does not agree",
+    "depends on the reading",
+    "undecided",
+    "not comparable",
+    BEYOND,
+)
+CLASSES: Final = {  # of the style sheet
+    AGREES: "yes", FAILS: "no", READING: "some", OPEN: "open", TIME: "open", OURS: "open",
+}  # fmt: skip
+COUNTED: Final = (AGREES, FAILS, READING, TIME, OPEN)  # as the summary of a paper lists them
 SHOWN_ERRORS: Final = 5
 MAX_VALUES: Final = 12  # of a parameter that the report lists
 
@@ -64,16 +76,54 @@ def _section(folder: Path, experiment: Experiment, setting: Setting) -> Section:
 # HTML
 
 
+class Statement(NamedTuple):
+    """A statement of a paper, with all claims about it, perhaps of several experiments."""
+
+    paper: str
+    text: str
+    claims: list[tuple[str, Claim]]  # each with the name of its experiment
+
+    @property
+    def verdict(self) -> str:
+        verdicts = {verdict(claim) for _, claim in self.claims} - {OPEN}
+        if not verdicts:
+            return OPEN
+        return verdicts.pop() if len(verdicts) == 1 else READING
+
+
+def verdict(claim: Claim) -> str:
+    """The verdict on a claim, in words."""
+    if claim.place == BEYOND:
+        return OURS
+    if claim.agrees is None:
+        return OPEN
+    if not claim.comparable:
+        return TIME
+    return AGREES if claim.agrees else FAILS
+
+
+def statements(sections: Iterable[Section]) -> list[Statement]:
+    """What the papers say, each statement once, whatever measures it and in however many readings.
+
+    What no paper says is left out.
+    """
+    found: dict[tuple[str, str], Statement] = {}
+    for section in sections:
+        paper = section.experiment.parts[0][0] if section.experiment.parts else ""
+        for claim in section.claims:
+            if claim.place != BEYOND:
+                key = paper, claim.statement
+                statement = found.setdefault(key, Statement(*key, []))
+                statement.claims.append((section.experiment.name, claim))
+    return list(found.values())
+
+
 def _page(sections: list[Section], setting: Setting) -> str:
-    verdicts = Counter(claim.agrees for section in sections for claim in section.claims)
     body = [
         "<h1>The papers, measured again</h1>",
-        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>, with "
-        f"{sum(verdicts.values())} statements of the papers: {verdicts[True]} agree, "
-        f"{verdicts[False]} do not, {verdicts[None]} are undecided in this setting. F is Carzaniga "
-        "and Wolf, Forwarding in a Content-Based Network; U is Carzaniga, Rembert and Wolf, "
-        "Understanding Content-Based Routing Schemes. Written "
+        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>. Written "
         f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
+        *_conclusion(statements(sections)),
         *_overview(sections),
         *(line for section in sections for line in _article(section, setting)),
         *_parts(),
@@ -87,11 +137,46 @@ def _page(sections: list[Section], setting: Setting) -> str:
     )
 
 
+def _conclusion(found: list[Statement]) -> Iterator[str]:
+    """What holds, what does not, and why."""
+    yield "<h2>In short</h2><ul>"
+    for paper in sorted({statement.paper for statement in found}):
+        counts = Counter(statement.verdict for statement in found if statement.paper == paper)
+        text = ", ".join(
+            f'<span class="{CLASSES[name]}">{counts[name]} {name}</span>'
+            for name in COUNTED
+            if counts[name]
+        )
+        yield (
+            f"<li><b>{_text(PAPERS.get(paper, 'no paper'))}</b>: {counts.total()} different "
+            f"statements: {text}.</li>"
+        )
+    yield "</ul>"
+    against = [one for one in found if one.verdict in (FAILS, READING)]
+    if not against:
+        return
+    yield "<p>What does not hold here, or not in every reading, and why:</p><ol>"
+    for statement in against:
+        name, claim = next((n, c) for n, c in statement.claims if verdict(c) == FAILS)
+        yield (
+            f'<li><a href="#{name}">{_text(statement.text)}</a> <i>({statement.paper}, '
+            f"{_text(claim.place)})</i>. {_text(_first_sentence(claim.why or claim.measured))}</li>"
+        )
+    yield "</ol>"
+
+
+def _first_sentence(text: str) -> str:
+    """A text up to its first full stop; what a verdict tolerates is no reason."""
+    sentences = [one for one in re.split(r"(?<=[.])\s+(?=[A-Z])", text) if one]
+    reasons = [one for one in sentences if not one.startswith("Agrees ")]
+    return (reasons or sentences)[0]
+
+
 def _overview(sections: list[Section]) -> Iterator[str]:
     yield "<table><tr><th>experiment</th><th>shows</th><th>statements</th></tr>"
     for section in sections:
         marks = "".join(
-            f'<span class="mark {CLASSES[c.agrees]}" title="{_text(c.statement)}"></span>'
+            f'<span class="mark {CLASSES[verdict(c)]}" title="{_text(c.statement)}"></span>'
             for c in section.claims
         )
         name = section.experiment.name
@@ -119,7 +204,7 @@ def _article(section: Section, setting: Setting) -> Iterator[str]:
             yield (
                 f"<tr><td>{_text(claim.statement)} <i>({_text(claim.place)})</i></td>"
                 f'<td>{_text(claim.measured)}{why}</td><td class="verdict '
-                f'{CLASSES[claim.agrees]}">{VERDICTS[claim.agrees]}</td></tr>'
+                f'{CLASSES[verdict(claim)]}">{verdict(claim)}</td></tr>'
             )
         yield "</table>"
     yield from _about(experiment, found, setting)
@@ -175,7 +260,7 @@ def _parts() -> Iterator[str]:
     yield f'<article id="parts"><h2>Every part of the five papers</h2><p>{works} of {len(PARTS)} '
     yield "parts work, each shown by a test or an experiment; the others do not exist yet.</p>"
     yield "<table><tr><th>part</th><th></th><th>state</th><th>shown by</th></tr>"
-    for part in PARTS.values():
+    for part in sorted(PARTS.values(), key=lambda part: not part.works):
         state = "works" if part.works else "not yet"
         shown = "<br>".join(map(_text, part.shown_by))
         kind = "yes" if part.works else "open"
@@ -202,7 +287,7 @@ table{border-collapse:collapse;width:100%;margin:1em 0}
 th,td{text-align:left;vertical-align:top;padding:.45em .7em;border-bottom:1px solid #e4e4e4}
 th{font-weight:600;background:#f6f6f6}
 .verdict{white-space:nowrap;font-weight:600}
-.yes{color:#0a6b45}.no{color:#b3261e}.open{color:#777}
+.yes{color:#0a6b45}.no{color:#b3261e}.some{color:#9a6a00}.open{color:#777}
 .mark{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.3em;
 background:currentColor}
 .why{color:#555;font-size:.92em;margin-top:.3em}

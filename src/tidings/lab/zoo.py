@@ -39,6 +39,7 @@ class Networks(NamedTuple):
 
     texts: list[str]
     origin: str
+    nodes: dict[str, int]  # how many each has
 
 
 @lru_cache(maxsize=1)
@@ -48,18 +49,25 @@ def networks() -> Networks:
         index = json.loads((FOLDER / "index.json").read_text(encoding="utf-8"))
     except OSError:
         return Networks(
-            list(MADE), "Generated networks: the Topology Zoo is not beside this clone (../shared)."
+            list(MADE),
+            "Generated networks: the Topology Zoo is not beside this clone (../shared).",
+            {text: topology(text, seed=1).nodes for text in MADE},
         )
     found = sorted((entry["nodes"], entry["file"].removesuffix(".graphml")) for entry in index)
     return Networks(
         [f"{ZOO}{name}" for _, name in found],
         f"{len(found)} networks of the Internet Topology Zoo.",
+        {f"{ZOO}{name}": nodes for nodes, name in found},
     )
 
 
-def sample(most: int) -> list[str]:
-    """At most `most` of the networks, of all sizes."""
-    texts = networks().texts
+def sample(most: int, nodes: tuple[int, int] | None = None) -> list[str]:
+    """At most `most` of the networks, of all sizes, or of these numbers of nodes."""
+    found = networks()
+    texts = found.texts
+    if nodes is not None:
+        low, high = nodes
+        texts = [text for text in texts if low <= found.nodes[text] <= high]
     return texts[:: max(1, len(texts) // most)][:most]
 
 
@@ -70,13 +78,18 @@ def graph_of(text: str, weights: str = DISTANCE) -> Graph:
     """
     if not text.startswith(ZOO):
         return topology(text.partition(",")[0] if weights == HOPS else text, seed=1)
-    file = f"file:{_archive()}#{text.removeprefix(ZOO)}"
+    file = path_of(text)
     if weights == HOPS:
         return topology(file)
     try:
         return topology(f"{file},weights=distance")
     except TopologyError:  # no link joins two nodes with known places
         return topology(file)
+
+
+def path_of(text: str) -> str:
+    """The text by which `topology` finds a network; links of the Zoo weigh 1."""
+    return f"file:{_archive()}#{text.removeprefix(ZOO)}" if text.startswith(ZOO) else text
 
 
 def send_networks(spark: SparkSession, sweep: Iterable[Parameters]) -> None:

@@ -25,6 +25,7 @@ from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.neighbours import Neighbours
 from tidings.routing.planes.once import Numbered, Once
 from tidings.routing.planes.replies import Replies
+from tidings.routing.planes.topology import UNIT
 from tidings.routing.protocol import (
     Action,
     Cause,
@@ -260,6 +261,17 @@ class NumberNotRecovered(ContentRouter):
     plane_of = ForgetfulPlane
 
 
+class TiedPlane(LinkState):
+    def weight(self, low: str, high: str, cost: int) -> int:
+        return cost * UNIT
+
+
+class TiesNotBroken(ContentRouter):
+    """Takes links for equally long that cost the same, so that paths tie."""
+
+    plane_of = TiedPlane
+
+
 class PatientNeighbours(Neighbours):
     def expire(self, now: int) -> list[str]:
         return []
@@ -489,6 +501,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "no aging": Plant("cbcb", NoAging, first=9),
     "link down not told": Plant("cbcb", LinkDownNotTold, first=1),
     "number not recovered": Plant("cbcb", NumberNotRecovered, first=16),
+    "ties not broken": Plant("cbcb", TiesNotBroken),
     "silence not noticed": Plant("cbcb", SilenceNotNoticed),
     "cut short": Plant("cbcb", CutShort),
     "nothing told": Plant("cbcb", NothingTold),

@@ -11,8 +11,8 @@ from tidings.overlay.graph import Graph
 from tidings.routing.packets import Advertisement, Publication, Reply, Switch, Switched
 from tidings.routing.planes import interests
 from tidings.routing.planes.board import Board
-from tidings.routing.planes.interests import EVERYTHING, Bounds
-from tidings.routing.planes.topology import Topologies
+from tidings.routing.planes.interests import EVERYTHING, Bounds, join
+from tidings.routing.planes.topology import Routes, Topologies, Topology
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
@@ -25,7 +25,7 @@ from tidings.routing.protocol import (
     Woken,
 )
 from tidings.routing.source_trees.content import LONGEST_SWITCH, ContentOptions, ContentRouter
-from tidings.routing.source_trees.views import MOST
+from tidings.routing.source_trees.views import MOST, Views
 from tidings.sim.network import Network
 
 
@@ -262,3 +262,15 @@ def test_with_boards_events_take_the_same_links() -> None:
         taken.append([(a, b, p.event) for a, b, p in log.sends if isinstance(p, Publication)])
     assert taken[0] == taken[1]
     assert taken[0]
+
+
+def test_a_table_follows_the_first_hops_that_have_changed() -> None:
+    """The mend of decision 4 for links that change: no receiver is hidden before the next pull."""
+    before = Routes("a", Topology(1, {"a": {"b": 1}, "b": {"a": 1, "z": 1}, "z": {"b": 1}}))
+    links = {"a": {"b": 9, "c": 1}, "b": {"a": 9, "z": 9}, "c": {"a": 1, "z": 1}, "z": {"c": 1}}
+    after = Routes("a", Topology(2, links))
+    assert (before.hop["z"], after.hop["z"]) == ("b", "c")
+    views = Views(before, join)
+    views.widen("z", "x > 1")
+    views.adopt(after, now=1)
+    assert views.newest.table == {"b": "x > 1", "c": "x > 1"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from tidings.lab.experiment import (
+    BEYOND,
     Claim,
     Experiment,
     Parameters,
@@ -155,7 +156,7 @@ def claims(rows: Rows) -> list[Claim]:
             "PSF sends.",
         ),
         Claim(
-            "not in the paper",
+            BEYOND,
             "how much of the gap a simple heuristic closes",
             _gap(rows),
             None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.lab.experiment import (
+    BEYOND,
     Claim,
     Experiment,
     Parameters,
@@ -134,7 +135,7 @@ def claims(rows: Rows) -> list[Claim]:
             _header_bits(by_scheme["drp"]) > _header_bits(by_scheme["psf"]),
         ),
         Claim(
-            "not in the paper",
+            BEYOND,
             "flooding, for comparison",
             f"{flooded:.0f} times the packets of PSF over all networks; "
             f"{_share(by_scheme['flooding'], 'duplicates')} of them are duplicates and "
@@ -146,7 +147,8 @@ def claims(rows: Rows) -> list[Claim]:
 
 def _header_bits(rows: Rows) -> float:
     bits: int = sum(r["header_bits"] for r in rows)
-    return bits / max(1, sum(r["packets"] for r in rows))
+    packets: int = sum(r["packets"] for r in rows)
+    return bits / max(1, packets)
 
 
 def _share(rows: Rows, name: str) -> str:

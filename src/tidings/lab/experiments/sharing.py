@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from tidings.lab.experiment import (
+    BEYOND,
     Claim,
     Experiment,
     Parameters,
@@ -112,7 +113,7 @@ def claims(rows: Rows) -> list[Claim]:
             + networks().origin,
         ),
         Claim(
-            "not in the paper",
+            BEYOND,
             "storing a predicate that several rows share once saves at least as much",
             "PSF with sharing: "
             + _by_family(rows, "psf_shared", "psf")

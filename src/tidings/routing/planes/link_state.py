@@ -242,9 +242,13 @@ class LinkState:
         latest = self._news_since + self.timing.hold_most
         self._settle_at = min(now + self.timing.hold, latest)
 
+    def weight(self, low: str, high: str, cost: int) -> int:
+        """The cost of a link, made unique so that there are no ties."""
+        return weight_of(low, high, cost)
+
     def _link(self, one: str, other: str, cost: int) -> None:
         low, high = (one, other) if one < other else (other, one)
-        weight = weight_of(low, high, cost)
+        weight = self.weight(low, high, cost)
         self._adjacency.setdefault(one, {})[other] = weight
         self._adjacency.setdefault(other, {})[one] = weight
         self._graph_digest ^= digest_of_link(low, high, weight)

@@ -74,13 +74,17 @@ class Views:
         view = self._kept.pop(routes.digest, None) or View(
             routes, self._join
         )  # one that has come back
-        for interface, predicate in former.table.items():
-            view.widen(interface, predicate)
-        for old, new in _moved(former.routes, routes):
-            if old in former.table:
-                view.widen(new, former.table[old])
+        self.carry_over(former, view)
         self._kept[routes.digest] = self.newest = view
         self._forget(now)
+
+    def carry_over(self, former: View, view: View) -> None:
+        """Widen the table of a new view by that of the last one."""
+        for interface, predicate in former.table.items():
+            view.widen(interface, predicate)
+        for old, new in _moved(former.routes, view.routes):
+            if old in former.table:
+                view.widen(new, former.table[old])
 
     def _forget(self, now: int) -> None:
         """Forget the oldest former views, except the one in use."""
