@@ -6,6 +6,7 @@ from typing import Final
 
 from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
+    distances,
     dnf_model,
     general_model,
     headline,
@@ -40,6 +41,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "u1-ideal": ideal.EXPERIMENT,
     "u3-sharing": sharing.EXPERIMENT,
     "u6-memory": memory.EXPERIMENT,
+    "u6-distances": distances.EXPERIMENT,
     "u7-figure5": general_model.EXPERIMENT,
     "u8-figures6-7": dnf_model.EXPERIMENT,
     "l5-bound": layer_bound.EXPERIMENT,

@@ -170,7 +170,7 @@ _TABLE: Final = (
             "test_formulas_bound_what_is_measured_where_interests_weigh_the_same",
             "test_counting_finds_what_reducing_finds",
         )
-        + _experiments("u6-memory"),
+        + _experiments("u6-memory", "u6-distances"),
     ),
     Part("U7", "disjunction advantage, general model: Fig. 5", _experiments("u7-figure5")),
     Part("U8", "disjunction advantage, DNF model: Fig. 6 and 7", _experiments("u8-figures6-7")),
