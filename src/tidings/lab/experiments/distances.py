@@ -109,7 +109,7 @@ def _links(family: str, nodes: int, source: np.random.Generator) -> NDArray[np.i
         across = np.stack((number[:, :-1].ravel(), number[:, 1:].ravel()), axis=1)
         down = np.stack((number[:-1].ravel(), number[1:].ravel()), axis=1)
         return np.concatenate((across, down))
-    weights = np.ones(nodes)
+    weights: NDArray[Any] = np.ones(nodes)
     if family in POWER_LAWS:  # the expected degrees of Chung and Lu
         weights = np.arange(1, nodes + 1) ** (-1 / (POWER_LAWS[family] - 1))
         # No degree above the root of the number of links, or pairs would be drawn again and again.
