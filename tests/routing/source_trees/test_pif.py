@@ -29,7 +29,8 @@ def test_what_psf_sends_pif_sends_as_well(network: Network, event: Event, source
 
 
 def test_pif_is_not_ideal_on_the_graph_of_figure_3() -> None:
-    # 1 to 4 of the figure are 0 to 3. From 4 the path to 2 leads through 3; from 1 it does not.
+    # 1 to 4 of the figure are 0 to 3. From 4 the path to 2 leads through 3; from 1 it does not. The
+    # weights are ours: the paper's text tells the paths, not the numbers beside the links.
     graph = Graph(4, [(0, 1, 3), (0, 3, 2), (3, 2, 1), (2, 1, 1)])
     network = Network(graph, ["", "a = 1", "a = 2", "a = 1"])
     delivery = publish("pif", network, 0, {"a": 1})

@@ -332,7 +332,9 @@ def draw(rows: Rows) -> Figure:
         one.minorticks_off()
         one.set_xlabel("nodes")
         one.set_ylabel("state of all nodes, bits")
-        one.legend(title="dotted: unreduced\ndashed: formula", title_fontsize=7)
+        one.legend(title="dotted: unreduced\ndashed: formula", title_fontsize=7, loc="upper left")
+    bottom, top = axes[0].get_ylim()
+    axes[0].set_ylim(bottom, 30 * top)  # room for the legends
     return figure
 
 

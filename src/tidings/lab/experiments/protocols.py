@@ -179,10 +179,10 @@ def draw(rows: Rows) -> Figure:
             control.plot(nodes, rates, **style)
     missed.set_ylabel("deliveries missed, %")
     control.set_ylabel("control traffic, kB/s a node")
-    control.set_yscale("log")
     for axes in (missed, control):
         axes.set_xlabel("nodes")
-        axes.legend()
+        axes.set_ylim(0, 1.6 * axes.get_ylim()[1])  # room for the legend
+        axes.legend(loc="upper left")
     return figure
 
 

@@ -156,34 +156,27 @@ def _share(rows: Rows, name: str) -> str:
 
 
 def draw(rows: Rows) -> Figure:
-    from tidings.lab.figures import COLOURS, MARKERS, panels
+    """Networks side by side, each curve sorted: schemes that send the same lie on one line."""
+    from tidings.lab.figures import COLOURS, panels
 
-    figure, (packets, spam) = panels(2)
+    figure, (packets, vain) = panels(2)
+    least = {r["topology"]: r["packets"] for r in select(rows, scheme="psf") if r["packets"]}
     for number, scheme in enumerate(COMPARED):
-        found = [r for r in select(rows, scheme=scheme) if r["delivered"]]
-        nodes = [r["nodes"] for r in found]
-        style: dict[str, Any] = {"s": 9, "marker": MARKERS[number], "linewidths": 0.7}
-        # The points of psf, ips and drp coincide: draw rings around a point.
-        hollow = {"ips": 26, "drp": 60}.get(scheme)
-        style |= {"s": hollow, "facecolors": "none"} if hollow else {}
-        style |= {"edgecolors" if hollow else "color": COLOURS[number]}
-        counts = [r["packets"] / r["delivered"] for r in found]
-        packets.scatter(nodes, counts, label=scheme, **style)
-        if scheme in ("flooding", "pif"):
-            shares = [100 * r["spam"] / max(r["packets"], 1) for r in found]
-            spam.scatter(nodes, shares, label=f"{scheme}, spam", **style)
-    flooding = [r for r in select(rows, scheme="flooding") if r["packets"]]
-    spam.scatter([r["nodes"] for r in flooding],
-                 [100 * r["duplicates"] / r["packets"] for r in flooding],
-                 s=9, color=COLOURS[6], marker="x", linewidths=0.7,
-                 label="flooding, duplicates")  # fmt: skip
+        found = [r for r in select(rows, scheme=scheme) if r["topology"] in least]
+        ratios = sorted(r["packets"] / least[r["topology"]] for r in found)
+        style: dict[str, Any] = {"color": COLOURS[number], "linewidth": 1.6}
+        if scheme in ("ips", "drp"):  # on the line of psf
+            style |= {"linestyle": "--" if scheme == "ips" else ":", "linewidth": 2.4}
+        packets.plot(ratios, label=scheme, **style)
+        for name, dashes in (("spam", "-"), ("duplicates", "--")):
+            shares = sorted(100 * r[name] / r["packets"] for r in found if r["packets"])
+            if any(shares):
+                vain.plot(shares, label=f"{scheme}: {name}", **style | {"linestyle": dashes})
     packets.set_yscale("log")
-    packets.set_ylabel("packets per delivery")
-    spam.set_ylabel("share of packets, %")
-    spam.set_title("psf, ips, drp: none")
-    for axes in (packets, spam):
-        axes.set_xscale("log")
-        axes.set_xlabel("nodes")
+    packets.set_ylabel("packets, by those of psf")
+    vain.set_ylabel("share of packets in vain, %")
+    for axes in (packets, vain):
+        axes.set_xlabel("networks, sorted by curve")
         axes.legend()
     return figure
 

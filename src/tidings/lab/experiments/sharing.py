@@ -150,7 +150,8 @@ def draw(rows: Rows) -> Figure:
     bars.axhline(100, color="#888888", linewidth=0.8)
     bars.set_xticks(range(len(families)), families)
     bars.set_ylabel("state, % of PSF's")
-    bars.legend()
+    bars.set_ylim(0, 125)
+    bars.legend(ncols=3, loc="upper center")
     return figure
 
 
