@@ -23,12 +23,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from tests.places import DATA
 from tidings.matching.table import Table
 from tidings.matching.workload import WORKLOADS, Names
 from tidings.spark import compiled as compiled_module
 from tidings.spark import versions as versions_module
+from tidings.spark.counts import with_counts
 from tidings.spark.intake import StoreError
 from tidings.spark.journal import KEPT, Batch, Journal, JournalError
 from tidings.spark.matches import match
@@ -288,6 +291,66 @@ def test_bad_events_are_kept_apart_and_do_not_stop_the_stream(
     }
     (done,) = batches(tmp_path / "checkpoint")
     assert (done.events, done.matches, done.rejected) == (5, 5, 2)
+
+
+def test_progress_tells_what_was_found(spark: SparkSession, tmp_path: Path) -> None:
+    class Watch(StreamingQueryListener):
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+
+        def onQueryStarted(self, event: Any) -> None: ...
+
+        def onQueryProgress(self, event: Any) -> None:
+            self.seen.append(with_counts(event.progress).observedMetrics)
+
+        def onQueryTerminated(self, event: Any) -> None: ...
+
+    store = Store(tmp_path / "store")
+    store.add({"all": "true", "some": "x > 1"})
+    events = tmp_path / "events"
+    events.mkdir()
+    (events / "1.jsonl").write_text('{"x": 1}\n{"x": 2}\n{no event\n')
+    watch = Watch()
+    spark.streams.addListener(watch)
+    query = match_stream(
+        spark.readStream.text(str(events)).observe("mine", F.count(F.lit(1)).alias("rows")),
+        store,
+        out=tmp_path / "out",
+        checkpoint=tmp_path / "checkpoint",
+        json="value",
+    )
+    try:
+        query.processAllAvailable()
+        first = query.lastProgress
+        assert first is not None
+        assert first.observedMetrics["tidings"].asDict() == {
+            "version": 1,
+            "events": 3,
+            "matches": 3,
+            "rejected": 1,
+        }
+        assert jsonlib.loads(first.json)["observedMetrics"]["tidings"]["matches"] == 3
+        store.remove("some")
+        (events / "2.jsonl").write_text('{"x": 3}\n')
+        query.processAllAvailable()
+        found = [progress.observedMetrics for progress in query.recentProgress]
+        told = [tuple(one["tidings"]) for one in found if "tidings" in one]
+        assert told == [(1, 3, 3, 1), (2, 1, 1, 0)]
+        assert all("mine" in one for one in found if "tidings" in one)
+    finally:
+        query.stop()
+        spark.streams.removeListener(watch)
+    deadline = time.monotonic() + 30
+    while sum("tidings" in one for one in watch.seen) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)  # Spark calls listeners from another thread
+    assert [tuple(one["tidings"]) for one in watch.seen if "tidings" in one] == told
+    other = spark.readStream.text(str(events)).writeStream.format("noop")
+    plain = other.option("checkpointLocation", str(tmp_path / "plain"))
+    plain_query = plain.trigger(availableNow=True).start()
+    plain_query.awaitTermination()
+    progress = plain_query.lastProgress
+    assert progress is not None
+    assert with_counts(progress) is progress
 
 
 def test_a_batch_that_comes_again_has_the_version_it_had(

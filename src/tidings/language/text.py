@@ -85,6 +85,7 @@ _WORDED: Final = re.compile(
 )
 _TEXTS: Final = re.compile(r"\s*\(\s*'[^']*'(?:\s*,\s*'[^']*')*\s*\)")
 _INTEGERS: Final = re.compile(r"\s*\(\s*[+-]?[0-9]{1,18}(?:\s*,\s*[+-]?[0-9]{1,18})*\s*\)")
+_BOUNDS: Final = re.compile(rf"\s*({_NUMBER})\s*(?ai:and)\b\s*({_NUMBER})")
 _SPACE: Final = re.compile(r"\s*")
 _WORD: Final = re.compile(r"\s*([^\W\d]\w*)?")
 _GOES_ON: Final = re.compile(r"[.-]\w")  # a word before this is the beginning of a name
@@ -289,6 +290,11 @@ class _Reader:
         if operator in ("in", "iin"):
             return self.members(declared, name, operator)
         if operator == "between":
+            usual = _BOUNDS.match(self.text, self.position) if declared is None else None
+            if usual is not None and self.constants + 2 <= self.max_constants:
+                self.constants += 2
+                bounds = self.number_at(usual, 1), self.number_at(usual, 2)
+                return Constraint(name, operator, "number", False, bounds)
             low, found = self.literal(declared, operator)
             if not self.takes("and"):
                 self.fail("and")
@@ -461,6 +467,11 @@ class _Reader:
                 _wanted(declared, operator), f"{_KINDS[kind]} {self.text[start : start + 20]!r}"
             )
         return value, kind if declared is None or not numeric else declared
+
+    def number_at(self, match: re.Match[str], group: int) -> int | float:
+        """The number that a group of a regular expression has matched."""
+        self.position = match.end(group)
+        return self.number(match[group])
 
     def number(self, numeral: str) -> int | float:
         if numeral.lstrip("+-").isdigit():

@@ -170,7 +170,7 @@ def assemble(texts: pa.Array, flat: Flat) -> Index:
 
     The texts are parsed only for those without a normal form.
     """
-    with _collector_off():
+    with collector_off():
         whole = np.flatnonzero(flat.predicates.column("whole").to_numpy()).tolist()
         wholes = {
             place: parse(texts[place].as_py(), max_characters=None).expression for place in whole
@@ -246,7 +246,7 @@ def _begins(lengths: Array) -> Array:
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def collector_off() -> Iterator[None]:
     """Pause garbage collection: it would scan millions of new tuples, none of them garbage."""
     was_on = gc.isenabled()
     gc.disable()

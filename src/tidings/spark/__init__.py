@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tidings.spark.compiled import Compiled, SubscriptionsRejected, compile
+    from tidings.spark.counts import with_counts
     from tidings.spark.failures import explained
     from tidings.spark.feed import received
     from tidings.spark.matches import (
@@ -55,6 +56,7 @@ __all__ = [
     "ship",
     "statistics",
     "subscribe",
+    "with_counts",
     "workload",
 ]
 
@@ -82,6 +84,7 @@ _HOMES = {
     "ship": "shipping",
     "statistics": "samples",
     "subscribe": "source",
+    "with_counts": "counts",
     "workload": "workloads",
 }
 

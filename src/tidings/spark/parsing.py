@@ -17,7 +17,7 @@ from tidings.language.errors import PredicateError
 from tidings.language.files.subscriptions import MAX_ID, MAX_TEXT_KEPT
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.arrow_values import raw_texts
-from tidings.matching.assembly import Flat, flatten, to_bytes
+from tidings.matching.assembly import Flat, collector_off, flatten, to_bytes
 from tidings.spark.intake import NOT_UTF8, OWN_DIALECT, replaced
 
 COLUMNS: Final = ("subscription", "predicate", "dialect")
@@ -43,7 +43,8 @@ def parsed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Parse batches of `subscription`, `predicate`, `dialect`, and perhaps columns of hashes."""
     for batch in batches:
         if batch.num_rows:
-            parts = {name: pa.array([data], pa.binary()) for name, data in _parts(batch)}
+            with collector_off():
+                parts = {name: pa.array([data], pa.binary()) for name, data in _parts(batch)}
             yield pa.RecordBatch.from_pydict(parts)
 
 

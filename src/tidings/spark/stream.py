@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from tidings.spark.attributes import refuse_taken
 from tidings.spark.compiled import BUDGET
+from tidings.spark.counts import counting
 from tidings.spark.files import absolute
 from tidings.spark.folders import CONDITIONAL
 from tidings.spark.intake import StoreError
@@ -79,7 +80,7 @@ def match_stream(
     `batch` too. With `json`, rows that are not valid events go to `out/_rejected` in the same form,
     with `reason` and `position`, and the stream continues. `trigger` is Spark's:
     `{"availableNow": True}`, or `{"processingTime": "10 seconds"}`. `batches(checkpoint)` returns
-    the last batches.
+    the last batches; `lastProgress` of the query has the counts of its batch too.
 
     When the stream is started again, it continues from `checkpoint`. The journal lies in it; if it
     is neither a folder that the driver sees nor in object storage, `journal` must name a place, and
@@ -118,7 +119,7 @@ def match_stream(
         writer = writer.trigger(**trigger)
     if name is not None:
         writer = writer.queryName(name)
-    return writer.start()
+    return counting(writer.start(), decisions)
 
 
 def for_each_batch(
