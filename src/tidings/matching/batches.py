@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from tidings.language.errors import EventError
 from tidings.matching.contract import Batch, events_of, is_text_or_binary, known_columns
-from tidings.matching.native.engine import Columns, Index, Unreadable
+from tidings.matching.native.engine import Columns, Index, Moment, Unreadable
 
 Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
@@ -25,6 +25,7 @@ PART: Final = 4_096  # rows that a thread takes at a time
 def match_columns(index: Index, batch: Batch, threads: int = 1) -> Iterator[Pairs]:
     """The matches of a batch whose columns are attributes, in the order of rows."""
     names = set(batch.schema.names)
+    moment = index.moment()  # before columns are chosen by name: it asks for no other
     try:
         if len(names) < len(batch.schema.names):
             raise Unreadable("a name twice")
@@ -38,7 +39,7 @@ def match_columns(index: Index, batch: Batch, threads: int = 1) -> Iterator[Pair
     def events(part: pa.RecordBatch, rows: list[int]) -> Iterable[Mapping[str, Any]]:
         return events_of(without_views(part).take(pa.array(rows)), index.asked_names())
 
-    yield from _match_parts(index, parts, events, threads)
+    yield from _match_parts(index, moment, parts, events, threads)
 
 
 def match_texts(index: Index, batch: Batch, json: str, threads: int = 1) -> Iterator[Pairs]:
@@ -48,6 +49,7 @@ def match_texts(index: Index, batch: Batch, json: str, threads: int = 1) -> Iter
     if not is_text_or_binary(kind):
         raise EventError(f"column {json!r}: expected JSON text, found the type {kind}")
     alone = pa.table({json: column})
+    moment = index.moment()
     try:
         parts = [(part, Columns.of(part, index.names, json)) for part in _record_batches(alone)]
     except Unreadable:
@@ -58,7 +60,7 @@ def match_texts(index: Index, batch: Batch, json: str, threads: int = 1) -> Iter
         return events_of(pa.record_batch({json: part.column(0).take(pa.array(rows))}), None, json)
 
     try:
-        yield from _match_parts(index, parts, events, threads)
+        yield from _match_parts(index, moment, parts, events, threads)
     except EventError:
         for _ in events_of(alone, None, json):  # which says in which row
             pass
@@ -71,12 +73,12 @@ def _record_batches(batch: Batch) -> list[pa.RecordBatch]:
 
 def _match_parts(
     index: Index,
+    moment: Moment,
     parts: list[tuple[pa.RecordBatch, Columns]],
     events: Callable[[pa.RecordBatch, list[int]], Iterable[Mapping[str, Any]]],
     threads: int,
 ) -> Iterator[Pairs]:
     """The matches of parts of a batch, all at one moment of the table."""
-    moment = index.moment()
     pieces: list[tuple[int, pa.RecordBatch, Columns, int]] = []
     begin = 0
     for part, columns in parts:

@@ -13,11 +13,11 @@ Python loads a dialect's files when it is first used: `import tidings` loads non
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from tidings.language.constraint import Check, Constraint
@@ -26,14 +26,22 @@ if TYPE_CHECKING:
 TESTS_KEPT: Final = 1 << 16  # compiled residuals, the most recently used
 
 
+class Field(NamedTuple):
+    """What a residual asks of one value of an attribute."""
+
+    name: str
+    choices: tuple[tuple[Constraint, ...], ...]  # the value satisfies all constraints of one
+    null: bool  # a null will do as well
+    absent: bool  # so does no value at all, in the elements that the fields before have chosen
+
+
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """A row: what the dialect is, and the module with its functions.
 
     Every module has `read(given)`. It has `write(expression)` if the dialect can be a target of
     translation, and `test(text)` and `names(text)` if the dialect has residuals. It may have
-    `tested_for_null(text)`, `only_about_lists(text, beside)` and `only_of_several(text, beside)`,
-    which spare an engine residuals.
+    `tested_for_null(text)` and `fields(text)`, which spare an engine residuals.
     """
 
     about: str
@@ -74,15 +82,15 @@ class Dialect:
         module = import_module(self.module)
         return module.tested_for_null(text) if hasattr(module, "tested_for_null") else None
 
-    def only_about_lists(self, text: str, beside: Iterable[Constraint]) -> bool:
-        """Whether a residual follows from constraints, if no record of an event is in a list."""
-        module = import_module(self.module)
-        return hasattr(module, "only_about_lists") and module.only_about_lists(text, beside)
+    def fields(self, text: str) -> Sequence[Field] | None:
+        """What a residual asks of single values, in order; None if `Field`s cannot say it.
 
-    def only_of_several(self, text: str, beside: Iterable[Constraint]) -> bool:
-        """Whether constraints contradict a residual, if attributes have one value each, no null."""
+        It holds if one can choose a value for each field, no two of them in different elements of
+        one list. Two sorts of values are left to `test`: numbers of 2^53 and beyond, and texts with
+        other characters than ASCII where a constraint ignores case.
+        """
         module = import_module(self.module)
-        return hasattr(module, "only_of_several") and module.only_of_several(text, beside)
+        return module.fields(text) if hasattr(module, "fields") else None
 
 
 @lru_cache(maxsize=TESTS_KEPT)

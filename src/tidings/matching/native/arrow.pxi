@@ -114,10 +114,15 @@ cdef int64_t integer_at(const Node *node, int64_t place) noexcept nogil:
         return (<const uint16_t *> data)[place]
     return (<const uint8_t *> data)[place]
 
+cdef bint is_nested(const Node *node) noexcept nogil:
+    """Whether the values of a column are records or lists."""
+    return is_nested(node.children[0]) if node.kind == NODE_CODED else node.kind >= NODE_STRUCT
+
 cdef int read_node(const Node *node, int64_t row, EventData *event) except -1 nogil:
     """Put the values of a row into the event."""
     cdef int64_t place = row + node.offset, i, first, last
-    cdef Span text
+    cdef uint32_t first_element = 0, outside = event.within
+    cdef bint nested
     if node.kind == NODE_NULL or (node.valid != NULL and not bit_at(node.valid, place)):
         return 0
     if node.kind <= NODE_VIEW:
@@ -142,9 +147,12 @@ cdef int read_node(const Node *node, int64_t row, EventData *event) except -1 no
         else:
             first = node.size * place
             last = first + node.size
-        event.apart = event.apart or node.children[0].kind >= NODE_STRUCT
+        nested = is_nested(node.children[0])
         for i in range(first, last):
+            if nested:
+                begin_element(event, &first_element)
             read_node(node.children[0], i, event)
+            event.within = outside
     return 0
 
 cdef int put_leaf(EventData *event, uint32_t attribute, const Node *node, int64_t place) \

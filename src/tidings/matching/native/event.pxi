@@ -5,12 +5,18 @@
 
 ctypedef struct Value:
     uint32_t next  # 1 + the place of another value of the attribute; 0 if it is the last
-    uint32_t attribute
+    uint32_t within  # 1 + the element that it lies in
     uint32_t size  # of a text
     uint32_t type
     uint64_t hash  # of a text or a number
     size_t at  # where a text begins
-    Number number  # or, of a truth value, its `low`
+    Number number  # of a truth value: its `low`; of a text: 1 + the place of it folded, or 0
+
+ctypedef struct Element:  # a record or a list that is an element of a list
+    uint32_t within  # 1 + the element that its list lies in
+    uint32_t first  # 1 + the first such element of its list, which stands for the list
+    uint32_t chosen  # of a list: 1 + the element that fields have chosen (evaluate.pxi)
+    uint32_t trail  # the lists of which elements are chosen, in order, one in each of these
 
 ctypedef struct Place:
     uint32_t stamp  # the event that last had this attribute
@@ -37,7 +43,11 @@ ctypedef struct EventData:
     void **lists  # the lists that are being read
     int list_count
     int list_room
-    bint apart  # some element of a list may be a record or a list itself
+    Element *elements
+    uint32_t element_count
+    uint32_t element_room
+    uint32_t within  # 1 + the element that is being read
+    uint32_t trail_count
     const uint32_t *derived  # by attribute: those that belong to it (names.pxi)
     uint64_t seed
 
@@ -71,8 +81,9 @@ cdef int start_event(EventData *event, uint32_t attributes) except -1 nogil:
         event.stamp = 1
     event.count = event.present_count = 0
     event.text_size = 0
-    event.several = event.apart = False
+    event.several = False
     event.record_count = event.list_count = 0
+    event.element_count = event.within = event.trail_count = 0
     return 0
 
 cdef void free_event(EventData *event) noexcept nogil:
@@ -81,6 +92,7 @@ cdef void free_event(EventData *event) noexcept nogil:
     free(event.places)
     free(event.present)
     free(event.lists)
+    free(event.elements)
     memset(event, 0, sizeof(EventData))
 
 cdef Value *put_value(EventData *event, uint32_t attribute, uint32_t type) except NULL nogil:
@@ -93,7 +105,7 @@ cdef Value *put_value(EventData *event, uint32_t attribute, uint32_t type) excep
         event.values = <Value *> enlarged(event.values, event.room * sizeof(Value))
     value = &event.values[event.count]
     event.count += 1
-    value.attribute = attribute
+    value.within = event.within
     value.type = type
     if place.stamp == event.stamp:
         value.next = place.first
@@ -105,6 +117,26 @@ cdef Value *put_value(EventData *event, uint32_t attribute, uint32_t type) excep
         event.present_count += 1
     place.first = event.count
     return value
+
+cdef int begin_element(EventData *event, uint32_t *first) except -1 nogil:
+    """The values that come lie in a new element of a list, of which `first` is the first.
+
+    The caller sets `within` back when the element ends.
+    """
+    cdef Element *element
+    if event.element_count == event.element_room:
+        event.element_room = 2 * event.element_room + 16
+        event.elements = <Element *> enlarged(
+            event.elements, event.element_room * sizeof(Element))
+    element = &event.elements[event.element_count]
+    event.element_count += 1
+    if first[0] == 0:
+        first[0] = event.element_count
+    element.within = event.within
+    element.first = first[0]
+    element.chosen = 0
+    event.within = event.element_count
+    return 0
 
 cdef inline uint64_t hash_number(Number number, uint64_t seed) noexcept nogil:
     cdef uint64_t bits
@@ -180,6 +212,7 @@ cdef int put_written(EventData *event, uint32_t attribute, size_t size) except -
     value.size = <uint32_t> size
     event.text_size += size
     value.hash = tidings_hash(event.text + value.at, size, event.seed)
+    value.number.low = event.count + 1 if folded else 0
     if folded:
         put_folded(event, folded, value.at, size)
     return 0
@@ -324,6 +357,7 @@ cdef inline int put_scalar(EventData *event, uint32_t attribute, object value) e
     return 1
 
 FOUR = frozenset((str, int, float, bool))
+NESTED = (Mapping, list, tuple, set, frozenset)
 
 # In the dictionary of names, each name has a code: twice (1 + its attribute, or 0 if nobody asks
 # about it), plus 1 if names that somebody asks about go on behind it and a dot.
@@ -375,6 +409,7 @@ cdef int read_value(
 
     The lists that are being read for this attribute begin at `first`.
     """
+    cdef uint32_t first_element = 0, outside
     if value is None:
         return put_null(event, (code >> 1) - 1) if code > 1 else 0
     if isinstance(value, dict):
@@ -390,13 +425,16 @@ cdef int read_value(
         return 0
     if not begin_list(event, value, first):
         return 0
+    outside = event.within
     for element in elements:
         if type(element) in FOUR:
             if code > 1:
                 put_scalar(event, (code >> 1) - 1, element)
         else:
-            event.apart = event.apart or element is not None
+            if isinstance(element, NESTED):
+                begin_element(event, &first_element)
             read_value(event, names, element, name, code, first)
+            event.within = outside
     event.list_count -= 1
     return 0
 

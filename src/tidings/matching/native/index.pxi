@@ -336,17 +336,12 @@ cdef class Index:
     cdef Moment search_event(self, Context context, event, excluded, size_t enough, bint want_ids):
         """Search for what an event satisfies; the moment of the table that was searched."""
         cdef Search *search = context.search
-        cdef Moment moment = Moment.__new__(Moment)
-        while True:
-            context.prepare(self.names, self.seed, self.number_count + 1, 1)
-            if type(event) is dict:
-                read_record(&search.event, self.names.codes, event, None)
-            else:
-                self.read(context, event)
-            if self.number_count < search.seen_count:
-                break  # else others came while Python read the event
-        moment.state = self.state
-        moment.view = moment.state.view()
+        cdef Moment moment = self.moment()  # it asks for no name that is not known before reading
+        context.prepare(self.names, self.seed, self.number_count + 1, 1)
+        if type(event) is dict:
+            read_record(&search.event, self.names.codes, event, None)
+        else:
+            self.read(context, event)
         search.enough = enough
         if excluded is not None:
             self.exclude(search, excluded)
@@ -454,7 +449,7 @@ cdef class Index:
 
     # Batches
 
-    def moment(self):
+    cpdef Moment moment(self):
         """The table as it is now, for several calls of `match_rows`."""
         cdef Moment moment = Moment.__new__(Moment)
         moment.state = self.state

@@ -303,6 +303,7 @@ cdef bint escapes_are_valid(Json *json, const Quoted *text) except -1 nogil:
     return unescape(text, room_for_text(json.event, text.size)) >= 0
 
 cdef int read_json_array(Json *json, uint64_t code) except -1 nogil:
+    cdef uint32_t first = 0, outside = json.event.within
     json.at += 1
     json.depth += 1
     if json.depth > DEEPEST:
@@ -315,9 +316,10 @@ cdef int read_json_array(Json *json, uint64_t code) except -1 nogil:
     while True:
         skip_space(json)
         if code and json.at < json.end and (json.at[0] == 91 or json.at[0] == 123):
-            json.event.apart = True
+            begin_element(json.event, &first)
         if read_json_value(json, code) == LEFT:
             return LEFT
+        json.event.within = outside
         skip_space(json)
         if json.at >= json.end:
             return LEFT

@@ -3,10 +3,12 @@
 # What the engine cannot test (regular expressions, tests of other dialects, very long patterns,
 # constants that no record holds) becomes the residual of its record: an expression that Python
 # evaluates for the events that satisfy the rest. Where the attribute must at least be present, the
-# record says so. A test of another dialect for a null is one of the attribute that has the nulls.
+# record says so. A test of another dialect for a null is one of the attribute that has the nulls,
+# and where a dialect can say it in fields, the record has these, and few events need the residual.
 
 cdef enum:
     LONGEST_PATTERN = 64  # bytes of a LIKE that the engine tests; its time grows with them
+    MOST_FIELDS = 64  # of a residual that the engine tests
 
 LONGEST_LIKE = LONGEST_PATTERN
 NUMBER_OPERATORS = {
@@ -148,27 +150,15 @@ cdef int put_texts(Buffer *buffer, list texts) except -1:
         (<uint32_t *> at)[2 + i] = end
     return 0
 
-cdef int put_test(Buffer *buffer, uint32_t attribute, int op, int types, bint negated,
+cdef int put_test(Buffer *buffer, uint32_t attribute, int op, int types, int flags,
                   int rarity) except -1:
     cdef Test *test = <Test *> extend_buffer(buffer, sizeof(Test))
     test.attribute = attribute
     test.op = op
     test.types = types
-    test.flags = NEGATED if negated else 0
+    test.flags = flags
     test.rarity = rarity
     return 0
-
-cdef uint32_t when_needed(list left, filter) except? 0xFFFFFFFF:
-    """Which events need no residual, because the tests of the filter say enough about them."""
-    cdef bint lists = True, several = False
-    for constraint in left:
-        if constraint.operator != "holds" or constraint.negated:
-            lists = False
-            continue
-        dialect, text = constraint.operand
-        lists = lists and DIALECTS[dialect].only_about_lists(text, filter)
-        several = several or DIALECTS[dialect].only_of_several(text, filter)
-    return (IF_APART if lists else 0) | (IF_SEVERAL if several else 0)
 
 cdef class Packer:
     """Turns filters into records, and gives attributes their numbers."""
@@ -258,6 +248,39 @@ cdef class Packer:
             put_numbers(&self.buffer, test, operand if several else (operand,), code == NUMBER_IN)
         return 0
 
+    cdef bint pack_fields(self, constraint) except -1:
+        """Append the fields of a residual; returns whether these can say what it asks."""
+        cdef size_t before = self.buffer.size
+        cdef int flags, last
+        if constraint.operator != "holds" or constraint.negated:
+            return False
+        dialect, text = constraint.operand
+        fields = DIALECTS[dialect].fields(text)
+        if fields is None or len(fields) > MOST_FIELDS:
+            return False
+        try:
+            for place, field in enumerate(fields):
+                flags = (OR_NULL if field.null else 0) | (OR_ABSENT if field.absent else 0)
+                if flags:
+                    self.names.attribute(field.name, NULLS)
+                put_test(&self.buffer, self.names.attribute(field.name, PLAIN), FIELD, 0,
+                         flags | (MORE if place + 1 < len(fields) else 0), 0)
+                for choice in field.choices:
+                    for constraint in choice:
+                        self.pack_part(constraint, constraint is not choice[-1])
+        except Unpackable:
+            self.buffer.size = before
+            return False
+        return True
+
+    cdef int pack_part(self, constraint, bint more) except -1:
+        """Append a test of one value."""
+        cdef size_t at = self.buffer.size
+        self.pack_test(constraint, constraint.name, constraint.operator, constraint.type,
+                       constraint.negated, constraint.operand)
+        (<Test *> (self.buffer.data + at)).flags |= MORE if more else 0
+        return 0
+
     cdef int put_operand(self, int code, operand, bint folded) except -1:
         """The texts of a test."""
         if code == TEXT_IN:
@@ -287,9 +310,10 @@ cdef class Packer:
             left = [whole]
         if left is not None:
             self.asks.append(conjoin(left))
-            residual = len(self.asks)
-            if whole is None:
-                residual |= when_needed(left, filter)
+            residual = len(self.asks) | IF_UNSURE
+            for constraint in left:
+                if constraint is whole or not self.pack_fields(constraint):
+                    residual &= ~<uint32_t> IF_UNSURE
         if tests > 65535:
             raise ValueError(f"expected a filter of at most 65535 constraints, found {tests}")
         record = <Record *> (self.buffer.data + begin)

@@ -7,13 +7,17 @@
 #
 # Every part begins at a multiple of eight bytes. The payload of a test depends on its operator:
 #
-#     IS_TRUE, IS_FALSE, EXISTS      nothing
+#     FIELD, EXISTS ... IS_FALSE     nothing
 #     NUMBER_EQ ... NUMBER_GE        a number
 #     NUMBER_BETWEEN                 two numbers
 #     NUMBER_IN                      uint32 count, uint32 0, then the numbers, ascending
 #     TEXT_EQ ... LIKE               uint32 size, then the bytes
 #     TEXT_BETWEEN                   uint32 size, uint32 size, then both texts
 #     TEXT_IN                        uint32 count, uint32 0, uint32 end of each, then all bytes
+#
+# Behind the tests of a record there may be fields (language.dialects.Field), in groups: a FIELD, then
+# its choices, which are tests of one value. MORE is with every test of a choice but the last, and
+# with every field of a group but the last.
 #
 # A number is a double; if some number of a test is an integer that no double holds, the test is
 # WIDE, and each of its numbers is the nearest double and an int64, what is left.
@@ -26,7 +30,8 @@ cdef enum:
     ANY_TYPE = 15
 
 cdef enum:
-    EXISTS = 1
+    FIELD = 1
+    EXISTS
     IS_TRUE
     IS_FALSE
     NUMBER_EQ
@@ -54,13 +59,15 @@ cdef enum:
 cdef enum:
     NEGATED = 1  # of a test: no value may satisfy it
     WIDE = 2
+    MORE = 4  # of a part of a field: the next one belongs to it
+    OR_NULL = 8  # of a field: a null will do
+    OR_ABSENT = 16  # of a field: so does no value
 
 cdef enum:
     SHARED = 0x80000000  # of an owner: its subscription has several filters
 
-cdef enum:  # of a residual
-    IF_APART = 0x80000000  # it holds for an event without records in lists, if the tests do
-    IF_SEVERAL = 0x40000000  # it does not hold for an event with one value an attribute
+cdef enum:
+    IF_UNSURE = 0x80000000  # of a residual: the fields say the same, unless they are unsure
 
 cdef enum:  # in the bytes of LIKE; UTF-8 has neither
     ANY_TEXT = 0xFE
@@ -88,7 +95,7 @@ cdef inline uint32_t number_in(uint32_t owner) noexcept nogil:
     return owner & ~<uint32_t> SHARED
 
 cdef inline uint32_t residual_in(const Record *record) noexcept nogil:
-    return record.residual & ~<uint32_t> (IF_APART | IF_SEVERAL)
+    return record.residual & ~<uint32_t> IF_UNSURE
 
 cdef inline size_t padded(size_t size) noexcept nogil:
     return (size + 7) & ~<size_t> 7

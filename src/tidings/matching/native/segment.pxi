@@ -15,7 +15,7 @@
 
 cdef enum:
     MAGIC = 0x54535347  # "TSSG"
-    SEGMENT_VERSION = 2
+    SEGMENT_VERSION = 3
     BLOCK = 64  # filters of a block, and boxes that are compared at once
     SIDES = 2  # columns of a group, at most
     ENDS = 2 * BLOCK  # bytes: the low ends of 64 ranges, then the high ones
@@ -187,6 +187,10 @@ ctypedef struct Codes:
     uint8_t low  # of the values of the column, the lowest code and the highest
     uint8_t high
 
+ctypedef struct Tried:
+    uint32_t stamp  # the search that looked at the cell
+    uint32_t cell
+
 ctypedef struct Search:
     EventData event
     uint64_t *seen  # bits by number: found, and may be found once more
@@ -212,6 +216,9 @@ ctypedef struct Search:
     Codes *codes  # by 1 + the column; the first holds everything
     size_t code_room
     uint32_t code_stamp
+    Tried *tried  # a hash table: cells that several values may lead to
+    uint32_t tried_count
+    uint32_t tried_room
     uint64_t checked  # records that were tested
     uint64_t visited  # blocks of which the codes were compared
     uint64_t probed  # cells that were looked at
@@ -282,6 +289,7 @@ cdef int ask(Search *search, const Record *record) except -1 nogil:
 cdef int check(Search *search, const Record *record, bint shared) except -1 nogil:
     """Test a record, and note its subscription if the event satisfies it."""
     cdef uint32_t number = number_in(record.owner)
+    cdef int answer
     tidings_check(number < search.seen_count)
     shared = shared or record.owner & SHARED
     if shared and is_seen(search, number):
@@ -289,11 +297,38 @@ cdef int check(Search *search, const Record *record, bint shared) except -1 nogi
     search.checked += 1
     if not satisfied(record, &search.event):
         return 0
-    if record.residual & IF_SEVERAL and not search.event.several:
-        return 0
-    if record.residual and (search.event.apart or not record.residual & IF_APART):
-        return 0 if is_removed(search, number) else ask(search, record)
+    if record.residual:
+        answer = fields_hold(record, &search.event)
+        if answer == NO:
+            return 0
+        if answer == UNSURE or not record.residual & IF_UNSURE:
+            return 0 if is_removed(search, number) else ask(search, record)
     return emit(search, number, shared)
+
+cdef bint is_tried(Search *search, uint32_t cell) except -1 nogil:
+    """Whether this search has looked at a cell before; from now on it has.
+
+    Else an event of equal values, or a text of equal grams, would test the same records each time.
+    """
+    cdef Tried *old = search.tried
+    cdef uint32_t room = search.tried_room, i, at
+    if 2 * search.tried_count >= room:
+        search.tried_room = 4 * room if room else 16
+        search.tried = <Tried *> zeroed(search.tried_room * sizeof(Tried))
+        search.tried_count = 0
+        for i in range(room):
+            if old[i].stamp == search.code_stamp:
+                is_tried(search, old[i].cell)
+        free(old)
+    at = (cell * 0x9E3779B1u) >> 7 & (search.tried_room - 1)
+    while search.tried[at].stamp == search.code_stamp:
+        if search.tried[at].cell == cell:
+            return True
+        at = (at + 1) & (search.tried_room - 1)
+    search.tried[at].stamp = search.code_stamp
+    search.tried[at].cell = cell
+    search.tried_count += 1
+    return False
 
 cdef int probe(const Segment *segment, Search *search, uint64_t hash, bint shared) except -1 nogil:
     """Test the records of a key."""
@@ -311,6 +346,8 @@ cdef int probe(const Segment *segment, Search *search, uint64_t hash, bint share
         if cell.hash == 0:
             return 0
         at = (at + 1) & mask
+    if (shared or search.event.several) and is_tried(search, at):
+        return 0
     if cell.count == 1:
         return check(search, record_at(segment, cell.entry), shared)
     # Its list: how many are exact, a record that stands for these, their owners, the other records.
@@ -612,9 +649,12 @@ cdef int prepare_codes(const Segment *segment, Search *search) except -1 nogil:
         search.codes = <Codes *> enlarged(search.codes, 2 * columns * sizeof(Codes))
         memset(search.codes + search.code_room, 0, (2 * columns - search.code_room) * sizeof(Codes))
         search.code_room = 2 * columns
+    search.tried_count = 0
     search.code_stamp += 1
     if search.code_stamp == 0:
         memset(search.codes, 0, search.code_room * sizeof(Codes))
+        if search.tried != NULL:
+            memset(search.tried, 0, search.tried_room * sizeof(Tried))
         search.code_stamp = 1
     search.codes[0].stamp = search.code_stamp
     search.codes[0].high = 255
@@ -698,4 +738,5 @@ cdef void free_search(Search *search) noexcept nogil:
     free(search.ids)
     free(<void *> search.asked)
     free(search.codes)
+    free(search.tried)
     memset(search, 0, sizeof(Search))

@@ -124,6 +124,16 @@ def test_a_name_that_comes_again_replaces_what_it_said() -> None:
     assert bridge('{"a": {"b": [1]}, "a.b": [2]}') == bridge('{"a.b": [2]}')
 
 
+def test_one_object_in_two_places_is_two_arrays() -> None:
+    pattern = {"a": {"p": {"x": [1]}, "q": {"x": [2]}}}
+    records = [{"x": 1}, {"x": 2}]
+    event = {"a": {"p": records, "q": records}}
+    assert oracle.matches(pattern, json.loads(json.dumps(event)))
+    assert DIALECTS["eventbridge"].test(json.dumps(pattern))(event)
+    for given in (event, json.dumps(event), json.loads(json.dumps(event))):
+        assert Table({1: bridge(pattern)}).match(given) == [1]
+
+
 @pytest.mark.slow
 def test_large_arrays_are_matched_in_a_time_near_their_size() -> None:
     rule = {"a": {"x": [1], "y": [2], "z": [{"exists": False}], "b": {"x": [1], "y": [2]}}}

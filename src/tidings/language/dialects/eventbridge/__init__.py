@@ -6,9 +6,8 @@ calls the functions below.
 """
 
 from tidings.language.dialects.eventbridge.translation import (
+    fields,
     names,
-    only_about_lists,
-    only_of_several,
     read,
     test,
     tested_for_null,
@@ -16,9 +15,8 @@ from tidings.language.dialects.eventbridge.translation import (
 from tidings.language.dialects.eventbridge.writing import write
 
 __all__ = [
+    "fields",
     "names",
-    "only_about_lists",
-    "only_of_several",
     "read",
     "test",
     "tested_for_null",

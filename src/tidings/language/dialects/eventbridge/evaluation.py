@@ -23,11 +23,12 @@ from tidings.language.dialects.eventbridge.syntax import Branch, Choice, Range, 
 from tidings.language.values import MAX_EVENT_DEPTH, SCALARS, Scalar, elements_of, scalar
 
 ValueTest = Callable[[Scalar | None], bool]
-Elements = dict[int, int]  # the index of an element, by the identity of its array
+Path = tuple[str | int, ...]  # keys of records and indices of elements, from the event inwards
+Elements = dict[Path, int]  # the index of an element, by the path of its array
 NOWHERE: Final[Elements] = {}
 
 
-class Field(NamedTuple):
+class CompiledField(NamedTuple):
     """A field of a branch, compiled."""
 
     name: str
@@ -71,12 +72,12 @@ def _compile(branch: Branch) -> Check:
     return together
 
 
-def _field(name: str, choices: tuple[Choice, ...]) -> Field:
+def _field(name: str, choices: tuple[Choice, ...]) -> CompiledField:
     tests = [value_test(c) for c in choices if c.kind != "exists" or c.operand]
     absent = any(c.kind == "exists" and not c.operand for c in choices)
     if len(tests) == 1:
-        return Field(name, tests[0], absent)
-    return Field(name, lambda value: any(test(value) for test in tests), absent)
+        return CompiledField(name, tests[0], absent)
+    return CompiledField(name, lambda value: any(test(value) for test in tests), absent)
 
 
 # Values
@@ -85,14 +86,14 @@ def _field(name: str, choices: tuple[Choice, ...]) -> Field:
 def values_of(event: Mapping[str, Any], name: str) -> list[tuple[Scalar | None, Elements]]:
     """The values of a field, including nulls, each with the array elements that it lies in."""
     found: list[tuple[Scalar | None, Elements]] = []
-    _follow(event, name, name, NOWHERE, found)
+    _follow(event, name, (), NOWHERE, found)
     return found
 
 
 def _follow(
     record: Mapping[str, Any],
     rest: str,
-    name: str,
+    path: Path,
     within: Elements,
     found: list[tuple[Scalar | None, Elements]],
     around: tuple[int, ...] = (),
@@ -108,20 +109,20 @@ def _follow(
     while dot >= 0:
         inner = record.get(rest[:dot])
         if inner is not None and type(inner) not in SCALARS:
-            _open(inner, rest[dot + 1 :], name, within, found, around)
+            _open(inner, rest[dot + 1 :], (*path, rest[:dot]), within, found, around)
         dot = rest.find(".", dot + 1)
     if rest in record:
         value = record[rest]
         if value is None or (type(value) in SCALARS and type(value) is not str):
             found.append((value, within))
         else:
-            _open(value, None, name, within, found, around)
+            _open(value, None, (*path, rest), within, found, around)
 
 
 def _open(
     value: Any,
     rest: str | None,
-    name: str,
+    path: Path,
     within: Elements,
     found: list[tuple[Scalar | None, Elements]],
     around: tuple[int, ...],
@@ -129,7 +130,7 @@ def _open(
     """Follow the rest of a name into a record or a list; if `rest` is None, collect the values."""
     if isinstance(value, dict):
         if rest is not None:
-            _follow(value, rest, name, within, found, around)
+            _follow(value, rest, path, within, found, around)
         return
     listed = None if value is None else elements_of(value)
     if listed is None:
@@ -140,8 +141,8 @@ def _open(
         for index, element in enumerate(listed):
             # Only elements that hold others can be inconsistent with each other.
             apart = isinstance(element, Mapping | list | tuple | set | frozenset)
-            inside = {**within, id(value): index} if apart else within
-            _open(element, rest, name, inside, found, (*around, id(value)))
+            inside = {**within, path: index} if apart else within
+            _open(element, rest, (*path, index), inside, found, (*around, id(value)))
 
 
 # Fields together
@@ -159,14 +160,14 @@ def _consistent(found: list[Found]) -> bool:
 
     A state holds the elements chosen so far of the arrays that later fields lie in.
     """
-    later: list[set[int]] = [set()]  # the arrays of the last field, of the last two, …
+    later: list[set[Path]] = [set()]  # the arrays of the last field, of the last two, …
     for kept, present in reversed(found):
         later.append(later[-1].union(*kept, *(present or ())))
-    states: dict[frozenset[tuple[int, int]], Elements] = {frozenset(): {}}
+    states: dict[frozenset[tuple[Path, int]], Elements] = {frozenset(): {}}
     for (kept, present), matters in zip(found, later[-2::-1], strict=True):
         holding = _Places(kept)
         anywhere = None if present is None else _Places(present)
-        following: dict[frozenset[tuple[int, int]], Elements] = {}
+        following: dict[frozenset[tuple[Path, int]], Elements] = {}
         for state in states.values():
             reached = [{**state, **elements} for elements in holding.beside(state)]
             if anywhere is not None and next(anywhere.beside(state), None) is None:
@@ -186,18 +187,18 @@ class _Places:
     def __init__(self, places: list[Elements]) -> None:
         distinct = {frozenset(elements.items()): elements for elements in places}
         self.places = list(distinct.values())
-        self.filed: dict[tuple[int, int], list[Elements]] = {}
+        self.filed: dict[tuple[Path, int], list[Elements]] = {}
         for elements in self.places:
             for entry in elements.items():
                 self.filed.setdefault(entry, []).append(elements)
         self.inside = Counter(array for elements in self.places for array in elements)
-        self.outside: dict[int, list[Elements]] = {}  # by array: the places outside it
+        self.outside: dict[Path, list[Elements]] = {}  # by array: the places outside it
 
     def beside(self, state: Elements) -> Iterator[Elements]:
         """The places consistent with a state: in no other element of an array that it is in."""
         few = self.places
         count = len(few)
-        best: tuple[int, int] | None = None
+        best: tuple[Path, int] | None = None
         for entry in state.items():
             inside = self.inside[entry[0]]
             if inside:
@@ -210,7 +211,7 @@ class _Places:
             if all(state.get(array, at) == at for array, at in elements.items()):
                 yield elements
 
-    def _without(self, array: int) -> list[Elements]:
+    def _without(self, array: Path) -> list[Elements]:
         if self.inside[array] == len(self.places):
             return []
         if array not in self.outside:

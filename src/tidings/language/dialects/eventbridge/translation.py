@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from tidings.language.constraint import Check, Constraint, Operand, next_double
+from tidings.language.dialects import Field
 from tidings.language.dialects.eventbridge.addresses import Block
 from tidings.language.dialects.eventbridge.evaluation import compile_branches
 from tidings.language.dialects.eventbridge.syntax import (
@@ -91,36 +92,14 @@ def tested_for_null(text: str) -> str | None:
     return None
 
 
-def only_about_lists(text: str, beside: Iterable[Constraint]) -> bool:
-    """Whether a pattern follows from constraints, where no record lies in a list.
-
-    Then fields are independent of each other, so it follows if each field does.
-    """
-    held = set(beside)
+def fields(text: str) -> list[Field] | None:
+    """What a pattern of one branch asks of each of its fields, in the order in which they go."""
     branches = _branches(text)
-    return len(branches) == 1 and all(_follows(_field(n, branches[0]), held) for n in branches[0])
-
-
-def only_of_several(text: str, beside: Iterable[Constraint]) -> bool:
-    """Whether a pattern is `anything-but` what constraints say, so that one value cannot do."""
-    match _branches(text):
-        case [branch] if len(branch) == 1:
-            ((name, choices),) = branch.items()
-            if [choice.kind for choice in choices] == ["but"]:
-                held = set(beside)
-                return any(_follows(_meaning(name, test), held) for test in choices[0].operand)
-    return False
-
-
-def _follows(meaning: Meaning, held: set[Constraint]) -> bool:
-    """Whether constraints have an alternative of a test among them, which must be exact."""
-    if meaning.needed != meaning.exact:
-        return False
-    parts = meaning.exact.parts if isinstance(meaning.exact, Or) else (meaning.exact,)
-    return any(
-        all(one in held for one in (part.parts if isinstance(part, And) else (part,)))
-        for part in parts
-    )
+    if len(branches) > 1:
+        return None
+    found = [_of_one_value(name, choices) for name, choices in sorted(branches[0].items())]
+    known = [field for field in found if field is not None]
+    return known if len(known) == len(found) else None
 
 
 @lru_cache(maxsize=1 << 12)
@@ -205,6 +184,53 @@ def _field(name: str, branch: Branch) -> Meaning:
     needed = [meaning.needed for meaning in meanings]
     exact = _listed(meaning.exact for meaning in meanings)
     return Meaning(ALWAYS if ALWAYS in needed else _listed(needed), exact)
+
+
+def _of_one_value(name: str, choices: Iterable[Choice]) -> Field | None:
+    """What a field asks of one of its values; None if constraints cannot say it."""
+    if not 0 < len(name) <= MAX_NAME:
+        return None
+    accepted: list[Expression] = []
+    groups: list[tuple[Constraint, ...]] = []
+    null = absent = False
+    for choice in choices:
+        tests = choice.operand if choice.kind == "but" else (choice,)
+        plain = [_plain(name, test) for test in tests if test.kind not in ("exists", "but")]
+        if None in plain:
+            return None
+        match choice.kind:
+            case "exists":
+                null, absent = null or choice.operand, absent or not choice.operand
+                groups += [(_exists(name),)] if choice.operand else []
+            case "word" if choice.operand is None:
+                null = True
+            case "but":
+                null = True
+                refused = _alternatives(_listed(test for test in plain if test is not None))
+                groups.append((_exists(name), *(test.negate() for test in refused)))
+            case _:
+                accepted += (test for test in plain if test is not None)
+    groups += ((test,) for test in _alternatives(_listed(accepted)))
+    return Field(name, tuple(groups), null, absent)
+
+
+def _plain(name: str, test: Choice) -> Expression | None:
+    """A test of one value, for values that are not left to the residual (`Dialect.fields`)."""
+    meaning = _meaning(name, test)
+    match test.kind:
+        case "range":
+            return _between(name, test.operand)
+        case "iequals" | "iprefix" | "isuffix":
+            others = _folded_further(test.operand)
+            return None if others is None or any(map(str.isascii, others)) else meaning.needed
+        case "word" if test.operand is None:
+            return NEVER
+    return meaning.exact if meaning.needed == meaning.exact else None
+
+
+def _alternatives(expression: Expression) -> list[Constraint]:
+    parts = expression.parts if isinstance(expression, Or) else (expression,)
+    return [part for part in parts if isinstance(part, Constraint)]
 
 
 def _listed(parts: Iterable[Expression]) -> Expression:
@@ -323,12 +349,10 @@ def _number(name: str, operand: Numeral, residual: Constraint) -> Meaning:
 def _range(name: str, operand: Range, residual: Constraint) -> Meaning:
     """A value between two bounds; the next double replaces a bound that is excluded."""
     low, above, high, below = operand
-    if any(bound is not None and not -EXACT <= bound <= EXACT for bound in (low, high)):
+    within = _between(name, operand)
+    if within is None:
         number = _exists(name, "number")
         return Meaning(number, conjoin((number, residual)))
-    first = -EXACT if low is None else _next(low, math.inf) if above else low
-    last = EXACT if high is None else _next(high, -math.inf) if below else high
-    within = Constraint(name, "between", "number", False, (first, last))
     beyond: list[Constraint] = []
     if low is None:
         beyond.append(Constraint(name, "<", "number", False, -EXACT))
@@ -340,6 +364,16 @@ def _range(name: str, operand: Range, residual: Constraint) -> Meaning:
     elif high is None:
         needed = Constraint(name, ">" if above else ">=", "number", False, low)
     return Meaning(needed, disjoin((within, *(conjoin((far, residual)) for far in beyond))))
+
+
+def _between(name: str, operand: Range) -> Constraint | None:
+    """A range as far as 2^53; None if it has a bound beyond."""
+    low, above, high, below = operand
+    if any(bound is not None and not -EXACT <= bound <= EXACT for bound in (low, high)):
+        return None
+    first = -EXACT if low is None else _next(low, math.inf) if above else low
+    last = EXACT if high is None else _next(high, -math.inf) if below else high
+    return Constraint(name, "between", "number", False, (first, last))
 
 
 def _next(bound: int | float, towards: float) -> float:
