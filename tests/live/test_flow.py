@@ -17,15 +17,21 @@ from hypothesis import strategies as st
 from tests.effort import examples
 from tidings.live.flow import Gate, Gates, Outflow
 from tidings.live.limits import Limits
-from tidings.live.link import Link, lane_of
+from tidings.live.link import Link
 from tidings.live.pending import Pending
-from tidings.routing.packets import Packet, Publication
+from tidings.routing.packets import Lane, Packet, Publication, lane_of
 from tidings.wire.errors import WireError
 from tidings.wire.messages import decode, encode
 
 LIFE = 1
 EVENTS = 60  # of each source
 SMALL = Limits(lane=1, lane_most=3, link=4)
+
+
+def lane(publication: Publication) -> Lane:
+    found = lane_of(publication)
+    assert found is not None
+    return found
 
 
 class Stream:
@@ -89,7 +95,7 @@ class Ring:
             return None
         end = self.ends[node, (node + 1) % self.size]
         end.send(publication, None, None)
-        return end.flow.gate(lane_of(publication))
+        return end.flow.gate(lane(publication))
 
     def publish(self, node: int) -> None:
         """A publisher goes on until it has to wait."""
@@ -174,10 +180,10 @@ class Mesh(Ring):
         for other in ((node + 1) % self.size, (node - 1) % self.size):
             end = self.ends[node, other]
             end.send(publication, None, None)
-            found = end.flow.gate(lane_of(publication)) or found
+            found = end.flow.gate(lane(publication)) or found
         if self.skips:
             for other in ((node + 1) % self.size, (node - 1) % self.size):
-                self.ends[node, other].skip(lane_of(publication), LIFE, number)
+                self.ends[node, other].skip(lane(publication), LIFE, number)
         return found
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from tidings.cli.publish import CONNECT_S, URL, Authority, Token, Url, on_network, token_of
+from tidings.cli.publish import URL, Access, Application, Authority, Token, Url, on_network
+from tidings.cli.sharing import show_applications
 from tidings.cli.terminal import colour, complain, count, write
 
 AsJson = Annotated[bool, typer.Option("--json", help="Write one JSON object.")]
@@ -19,6 +19,7 @@ def trace(
     event: Annotated[str, typer.Argument(help="The event, as JSON.")],
     url: Url = URL,
     as_json: AsJson = False,
+    application: Application = "",
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
@@ -31,7 +32,8 @@ def trace(
     Example:
       tidings trace '{"class": "alert", "severity": 3}'
     """
-    return on_network("trace", _ask("trace", event, "", url, as_json, token_file, authority))
+    access = Access(url, application, token_file, authority)
+    return on_network("trace", _ask("trace", event, "", access, as_json))
 
 
 def why(
@@ -39,6 +41,7 @@ def why(
     event: Annotated[str, typer.Argument(help="The event, as JSON.")],
     url: Url = URL,
     as_json: AsJson = False,
+    application: Application = "",
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
@@ -50,34 +53,38 @@ def why(
     Example:
       tidings why b/1 '{"class": "alert", "severity": 3}'
     """
-    return on_network("why", _ask("why", event, subscription, url, as_json, token_file, authority))
+    access = Access(url, application, token_file, authority)
+    return on_network("why", _ask("why", event, subscription, access, as_json))
 
 
 def status(
     url: Url = URL,
+    applications: Annotated[
+        bool, typer.Option("--applications", help="Show the applications that share the network.")
+    ] = False,
     as_json: AsJson = False,
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
     """Show the routers of the network, their links and their counters.
 
+    With --applications, show for each application how it is configured and what it does, and how
+    far its routers agree on that.
+
     Exits with 0, or with 2 if there is no router.
 
     \b
-    Example:
+    Examples:
       tidings status
+      tidings status --applications
     """
-    return on_network("status", _ask("status", "{}", "", url, as_json, token_file, authority))
+    access = Access(url, "", token_file, authority)
+    kind = "applications" if applications else "status"
+    return on_network("status", _ask("status", "{}", "", access, as_json, kind))
 
 
 async def _ask(
-    kind: str,
-    text: str,
-    subscription: str,
-    url: str,
-    as_json: bool,
-    token: Path | None,
-    authority: Path | None,
+    kind: str, text: str, subscription: str, access: Access, as_json: bool, shown: str = ""
 ) -> int:
     from tidings.language.errors import EventError
     from tidings.language.event import read
@@ -89,9 +96,11 @@ async def _ask(
     except EventError as error:
         complain(f"tidings {kind}: bad event: {printable(str(error))}")
         return 1
-    async with connect(url, token=token_of(token), authority=authority, timeout_s=CONNECT_S) as net:
+    async with connect(access.url, **access.options()) as net:
         findings = await net.ask(kind, event, subscription)
     findings.sort(key=lambda finding: (finding.get("hops", 0), str(finding.get("node"))))
+    if shown == "applications":
+        return show_applications(findings, as_json)
     if as_json:
         write(json.dumps({kind: findings}))
         return VERDICT[kind](findings)
@@ -111,6 +120,9 @@ def _trace_lines(finding: dict[str, Any]) -> Iterator[str]:
     from tidings.language.explanation import printable
 
     indent = "  " * finding.get("hops", 0)
+    if "unknown application" in finding:
+        yield printable(f"{indent}{finding['node']}: it does not have the application")
+        return
     names = ", ".join(finding["subscriptions"]) or "nobody"
     yield printable(f"{indent}{finding['node']}: for {names}")
     for line in _link_lines(dict(sorted(finding["links"].items()))):
@@ -121,7 +133,9 @@ def _why_lines(finding: dict[str, Any]) -> Iterator[str]:
     from tidings.language.explanation import printable
 
     node = printable(finding["node"])
-    if "unreachable" in finding:
+    if "unknown application" in finding:
+        yield f"{node}: it does not have the application"
+    elif "unreachable" in finding:
         yield f"{node}: no route leads to {printable(finding['unreachable'])}"
     elif "subscription" not in finding:
         for line in _link_lines(finding["links"]):

@@ -8,7 +8,7 @@ import sys
 from base64 import b64encode
 from collections.abc import AsyncIterator, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -25,6 +25,9 @@ Url = Annotated[str, typer.Option("--url", help="The router, tidings://HOST:PORT
 Token = Annotated[Path | None, typer.Option("--token-file", help="A file that holds a token.")]
 Authority = Annotated[
     Path | None, typer.Option("--authority", help="Certificates that tidings+tls:// trusts.")
+]
+Application = Annotated[
+    str, typer.Option("--application", help="One of the applications that share the network.")
 ]
 
 
@@ -44,6 +47,7 @@ def publish(
     replies: Annotated[
         float, typer.Option(min=0, help="Then write the replies that come within these seconds.")
     ] = 0.0,
+    application: Application = "",
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
@@ -59,19 +63,12 @@ def publish(
       tail -f events.jsonl | tidings publish --advertise "class = 'alert'"
       tidings publish '{"class": "order", "number": 7}' --replies 2
     """
-    return on_network(
-        "publish", _publish(event, url, level, advertise or [], replies, token_file, authority)
-    )
+    access = Access(url, application, token_file, authority)
+    return on_network("publish", _publish(event, access, level, advertise or [], replies))
 
 
 async def _publish(
-    given: list[str] | None,
-    url: str,
-    level: str,
-    advertised: list[str],
-    replies_s: float,
-    token: Path | None,
-    authority: Path | None,
+    given: list[str] | None, access: Access, level: str, advertised: list[str], replies_s: float
 ) -> int:
     from tidings.language.errors import EventError, PredicateError
     from tidings.language.event import read
@@ -86,7 +83,7 @@ async def _publish(
     except PredicateError as error:
         complain_of_predicate("tidings publish", error)
         return 1
-    async with connect(url, token=token_of(token), authority=authority, timeout_s=CONNECT_S) as net:
+    async with connect(access.url, **access.options()) as net:
         for predicate in predicates:
             await net.advertise(predicate)
         waiting: set[asyncio.Task[str | None]] = set()
@@ -162,6 +159,7 @@ def subscribe(
     reply: Annotated[
         str | None, typer.Option(help="Reply to the publisher of each event with this JSON object.")
     ] = None,
+    application: Application = "",
     token_file: Token = None,
     authority: Authority = None,
 ) -> int:
@@ -178,18 +176,12 @@ def subscribe(
       tidings subscribe "class = 'order'" --reply '{"seen": true}'
       tidings subscribe "class = 'alert'" --count 10
     """
-    work = _subscribe(predicate, url, count, policy, reply, token_file, authority)
-    return on_network("subscribe", work)
+    access = Access(url, application, token_file, authority)
+    return on_network("subscribe", _subscribe(predicate, access, count, policy, reply))
 
 
 async def _subscribe(
-    predicate: str,
-    url: str,
-    count: int | None,
-    policy: str,
-    reply: str | None,
-    token: Path | None,
-    authority: Path | None,
+    predicate: str, access: Access, count: int | None, policy: str, reply: str | None
 ) -> int:
     from tidings.language.errors import EventError, PredicateError
     from tidings.language.event import read
@@ -208,12 +200,7 @@ async def _subscribe(
         complain(f"tidings subscribe: --reply: {printable(str(error))}")
         return 1
     async with connect(
-        url,
-        token=token_of(token),
-        policy=policy,
-        authority=authority,
-        timeout_s=CONNECT_S,
-        on_change=_tell_change,
+        access.url, policy=policy, on_change=_tell_change, **access.options()
     ) as net:
         subscription = await net.subscribe(predicate)
         complain(f"subscribed: {printable(subscription.name)}")
@@ -248,9 +235,24 @@ def _encoded(raw: bytes) -> str:
     return b64encode(raw).decode()
 
 
-def token_of(path: Path | None) -> str:
-    """The token in a file; an empty one without a file."""
-    return "" if path is None else path.read_text(encoding="utf-8").strip()
+class Access(NamedTuple):
+    """Where a command connects, and as whom."""
+
+    url: str
+    application: str
+    token_file: Path | None
+    authority: Path | None
+
+    def options(self) -> dict[str, Any]:
+        """What `connect` takes besides the address."""
+        path = self.token_file
+        token = "" if path is None else path.read_text(encoding="utf-8").strip()
+        return {
+            "token": token,
+            "authority": self.authority,
+            "timeout_s": CONNECT_S,
+            "application": self.application,
+        }
 
 
 def on_network(command: str, work: Coroutine[Any, Any, int]) -> int:

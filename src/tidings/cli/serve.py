@@ -111,6 +111,8 @@ def up(
 ) -> int:
     """Run a whole network on this machine, a process for each router, until it is interrupted.
 
+    SIGHUP lets the routers read the file again.
+
     Exits with 0, 1 if a router stopped by itself, 2 if the file is wrong.
 
     \b
@@ -134,6 +136,7 @@ def up(
             processes.append(_start(network, number))
             write(f"{settings.node}: {settings.host}:{settings.port}")
         sys.stdout.flush()
+        signal.signal(signal.SIGHUP, lambda number, frame: _pass_on(processes, number))
         while all(process.poll() is None for process in processes):
             time.sleep(POLL_S)
         ended = next(n for n, process in enumerate(processes) if process.poll() is not None)
@@ -146,6 +149,12 @@ def up(
             process.terminate()
         for process in processes:
             process.wait()
+
+
+def _pass_on(processes: list[subprocess.Popen[bytes]], number: int) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.send_signal(number)
 
 
 def _start(network: Path, number: int) -> subprocess.Popen[bytes]:

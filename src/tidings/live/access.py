@@ -44,6 +44,11 @@ class Principal:
     receive: Predicate | None = None
     router: bool = False  # whether it may join as a router
     status: bool = True  # whether it may look at the network
+    applications: tuple[str, ...] | None = None  # that it may use; None: any
+
+    def may_use(self, application: str) -> bool:
+        """Whether the holder may publish and subscribe in an application."""
+        return self.applications is None or application in self.applications
 
     def may_publish(self, event: dict[str, Any]) -> bool:
         """Whether the holder may publish this event: it matches whichever element of each list it
@@ -146,7 +151,7 @@ def read_principals(rows: Any, where: str) -> list[Principal]:
 
 
 def _principal(row: Any, where: str) -> Principal:
-    known = {"name", "token", "publish", "receive", "router", "status"}
+    known = {"name", "token", "publish", "receive", "router", "status", "applications"}
     if not isinstance(row, dict) or set(row) - known:
         raise ConfigurationError(f"{where}: expected some of {', '.join(sorted(known))}")
     name, token = row.get("name"), row.get("token")
@@ -164,6 +169,12 @@ def _principal(row: Any, where: str) -> Principal:
     for key in ("router", "status"):
         if not isinstance(row.get(key, False), bool):
             raise ConfigurationError(f"{where}: {key}: expected true or false")
+    applications = row.get("applications")
+    if applications is not None:
+        named = isinstance(applications, list) and all(isinstance(n, str) for n in applications)
+        if not named:
+            raise ConfigurationError(f"{where}: applications: expected a list of names")
+        applications = tuple(applications)
     return Principal(
         name,
         sha256(token.encode()).digest(),
@@ -171,6 +182,7 @@ def _principal(row: Any, where: str) -> Principal:
         predicates["receive"],
         row.get("router", False),
         row.get("status", False),
+        applications,
     )
 
 

@@ -72,12 +72,16 @@ class Client:
         on_change: Callable[[Change], None] | None = None,
         limits: Limits = LIMITS,
         position: Position | None = None,
+        application: str = "",
     ) -> None:
         self.replies: asyncio.Queue[tuple[int, dict[str, Any]]] = asyncio.Queue(limits.replies)
         self.unanswered: asyncio.Queue[tuple[int, str]] = asyncio.Queue(limits.replies)
         self._clock = Clock()
         self._core = ClientCore(
-            Options(addresses, token, policy, window), self, self._clock.timers, limits
+            Options(addresses, token, policy, window, application),
+            self,
+            self._clock.timers,
+            limits,
         )
         self._core.on_change = self._changed
         self._core.on_reply = self._replied

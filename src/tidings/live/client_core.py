@@ -37,7 +37,10 @@ from tidings.wire.errors import WireError
 from tidings.wire.events import PLAIN, as_sent
 
 # Codes of `Failed` after which the client does not reconnect.
-FATAL: Final = ("denied", "version", "out-of-turn", "malformed", "slow", "replaced")
+FATAL: Final = (
+    *("denied", "application", "version", "out-of-turn"),
+    *("malformed", "slow", "replaced"),
+)
 SOURCES: Final = 4_096  # routers whose newest event a client remembers
 Settled = Callable[[int, Exception | None], None]  # how many publications, and what went wrong
 Answered = Callable[[Exception | None, Any], None]
@@ -63,6 +66,7 @@ class Options(NamedTuple):
     token: str = ""
     policy: str = "block"
     window: int = 1_024  # deliveries that the router sends ahead
+    application: str = ""
 
 
 class Change(NamedTuple):
@@ -153,6 +157,11 @@ class ClientCore:
             raise ValueError(
                 f"window: expected an integer from 1 to {m.MAX_WINDOW}, found {options.window!r}"
             )
+        if type(options.application) is not str or len(options.application) > m.MAX_NAME:
+            raise ValueError(
+                f"application: expected a name of at most {m.MAX_NAME} characters, "
+                f"found {options.application!r:.60}"
+            )
         if not options.addresses:
             raise ValueError("expected the address of a router, found none")
         self.options = options
@@ -236,6 +245,7 @@ class ClientCore:
                 self._noticed,
                 self.options.policy,
                 self.options.window,
+                self.options.application,
             )
         )
         return stream

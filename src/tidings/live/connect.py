@@ -257,6 +257,7 @@ def connect(
     authority: str | Path | None = None,
     timeout_s: float | None = 10.0,
     on_change: Callable[[Change], None] | None = None,
+    application: str = "",
 ) -> Connector:
     """Connect to a router: `async with connect(url) as net`, or `with` in blocking code.
 
@@ -266,9 +267,11 @@ def connect(
     (`disconnect`). `window` is how many deliveries the router sends ahead. `authority` is a file of
     the certificates that `tidings+tls` trusts. `timeout_s` bounds how long it tries to connect at
     first; once connected it reconnects for ever. `on_change` is called in the client's event loop
-    with each `Change` of the connection.
+    with each `Change` of the connection. `application` names one of those that share the network:
+    the client publishes and gets its events, and no others.
     """
     urls = (url,) if isinstance(url, str) else tuple(url)
     addresses = tuple(read_url(one) for one in urls)
     place = Path(authority) if authority is not None else None
-    return Connector(partial(Client, addresses, token, policy, window, place, timeout_s, on_change))
+    given = addresses, token, policy, window, place, timeout_s, on_change
+    return Connector(partial(Client, *given, application=application))

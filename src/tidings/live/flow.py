@@ -2,16 +2,18 @@
 
 A *lane* is the events of one source that follow one tree. Rule 1: the sending end counts, for each
 lane, the events that the next router has not processed, and their bytes. A lane may have
-`Limits.lane` of them on a link in any case, and up to `Limits.lane_most` while all lanes together
-have fewer than `Limits.link`. Beyond that its events wait one hop before.
+`Limits.lane` of them on a link in any case, and up to `Limits.lane_most` while all lanes of its
+application together have fewer than the application's share of `Limits.link`. Beyond that its
+events wait one hop before. So an application that floods a link waits for itself, and takes
+nothing of what the others may have on it.
 
 Rule 2: the receiving end processes each lane by itself. An event that finds no room holds up only
 later events of its own lane.
 
 Why nothing waits in a circle: the events of one lane follow a tree, away from the source, so within
 one lane waiting has an end, at links that lead to subscribers. No lane waits for the room of
-another. What all lanes share is never all that a lane has. Flooding, which has no tree, needs a
-further rule (`Link.skip`). This file knows nothing of sockets, clocks or packets.
+another. What lanes share is never all that a lane has. Flooding, which has no tree, needs a further
+rule (`Link.skip`). This file knows nothing of sockets, clocks or packets.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Final
 
 from tidings.live.limits import LIMITS, Limits
 from tidings.wire.errors import WireError
@@ -66,12 +69,37 @@ class Gates(Gate):
         go_on()
 
 
+class Shares:
+    """What part of a link each application may fill, by its weight.
+
+    >>> shares = Shares({"quotes": 3, "alerts": 1})
+    >>> shares.of("quotes", 100), shares.of("alerts", 100), shares.of("", 100)
+    (60, 20, 20)
+    """
+
+    def __init__(self, weights: Mapping[str, int] | None = None) -> None:
+        self.change(weights or {})
+
+    def change(self, weights: Mapping[str, int]) -> None:
+        """Give the applications other weights; the one without a name has 1."""
+        self._weights = {"": 1, **weights}
+        self._total = sum(self._weights.values())
+
+    def of(self, application: str, whole: int) -> int:
+        """An application's part of something; one that is not known has the smallest there is."""
+        return whole * self._weights.get(application, 1) // self._total
+
+
+WHOLE: Final = Shares()  # for one application
+
+
 class Unprocessed:
     """The events of one lane that the next router has not processed: number and size of each."""
 
-    __slots__ = ("bytes", "events", "gate")
+    __slots__ = ("application", "bytes", "events", "gate")
 
-    def __init__(self) -> None:
+    def __init__(self, application: str) -> None:
+        self.application = application
         self.events: deque[tuple[int, int]] = deque()
         self.bytes = 0
         self.gate: Gate | None = None  # of those who wait for room
@@ -90,21 +118,27 @@ class Outflow:
     True
     """
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: Limits = LIMITS, shares: Shares = WHOLE) -> None:
         self.open = 0  # events of all lanes that are not processed
         self.open_bytes = 0
+        self.full: dict[str, int] = {}  # how often an application had to wait for room
+        self._of: dict[str, list[int]] = {}  # by application: events not processed, and bytes
         self._limits = limits
+        self._shares = shares
         self._lanes: dict[Lane, Unprocessed] = {}
 
-    def sent(self, lane: Lane, number: int, size: int) -> None:
+    def sent(self, lane: Lane, number: int, size: int, application: str = "") -> None:
         """An event of this lane goes out, in the packet of this number."""
         found = self._lanes.get(lane)
         if found is None:
-            found = self._lanes[lane] = Unprocessed()
+            found = self._lanes[lane] = Unprocessed(application)
         found.events.append((number, size))
         found.bytes += size
         self.open += 1
         self.open_bytes += size
+        used = self._of.setdefault(found.application, [0, 0])
+        used[0] += 1
+        used[1] += size
 
     def gate(self, lane: Lane) -> Gate | None:
         """What to wait for before another event of this lane is sent; None if there is room."""
@@ -114,6 +148,7 @@ class Outflow:
         if found.gate is None:
             found.gate = Gate()
             found.gate.full = True
+            self.full[found.application] = self.full.get(found.application, 0) + 1
         return found.gate
 
     def worked(self, lane: Lane, number: int) -> None:
@@ -139,18 +174,21 @@ class Outflow:
     def reset(self) -> None:
         """The link begins anew: nothing is open, and nobody waits."""
         self.open = self.open_bytes = 0
+        self._of = {}
         lanes, self._lanes = self._lanes, {}
         for found in lanes.values():
             if found.gate is not None:
                 found.gate.clear()
 
     def _take(self, lane: Lane, found: Unprocessed, number: int) -> None:
-        events = found.events
+        events, used = found.events, self._of.get(found.application, [0, 0])
         while events and events[0][0] <= number:
             size = events.popleft()[1]
             found.bytes -= size
             self.open -= 1
             self.open_bytes -= size
+            used[0] -= 1
+            used[1] -= size
         if not events and found.gate is None:
             del self._lanes[lane]
 
@@ -169,11 +207,12 @@ class Outflow:
         count, size = len(found.events), found.bytes
         if not count or (count < limits.lane and size < limits.lane_bytes):
             return True
+        used, share = self._of[found.application], self._shares.of
         return (
             count < limits.lane_most
             and size < limits.lane_most_bytes
-            and self.open < limits.link
-            and self.open_bytes < limits.link_bytes
+            and used[0] < share(found.application, limits.link)
+            and used[1] < share(found.application, limits.link_bytes)
         )
 
     def _is_roomy(self, found: Unprocessed) -> bool:
@@ -181,9 +220,10 @@ class Outflow:
         count, size = len(found.events), found.bytes
         if count <= limits.lane // 2 and size <= limits.lane_bytes // 2:
             return True
+        used, share = self._of[found.application], self._shares.of
         return (
             count <= limits.lane_most // 2
             and size <= limits.lane_most_bytes // 2
-            and self.open <= 3 * limits.link // 4
-            and self.open_bytes <= 3 * limits.link_bytes // 4
+            and used[0] <= 3 * share(found.application, limits.link) // 4
+            and used[1] <= 3 * share(found.application, limits.link_bytes) // 4
         )

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tidings.live.flow import Gate, Lane, Outflow
+from tidings.live.flow import WHOLE, Gate, Lane, Outflow, Shares
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.pending import Pending
 from tidings.live.stream import Stream
-from tidings.routing.packets import Packet, Publication, Switch, publication_of
+from tidings.routing.packets import Packet, Switch, application_of, lane_of, publication_of
 from tidings.wire.errors import WireError
 from tidings.wire.messages import (
     Carry,
@@ -58,16 +58,6 @@ def encoded(packet: Packet) -> bytes:
     return _last[1]
 
 
-def lane_of(packet: Publication | Switch) -> Lane:
-    """The lane of an event: those of one source that follow one tree."""
-    return packet.source, packet.topology
-
-
-def laned(packet: Packet) -> Publication | Switch | None:
-    """What a packet bears that keeps its order in a lane: an event, or a mark between events."""
-    return packet if type(packet) is Switch else publication_of(packet)
-
-
 class Link:
     """The link to one neighbour, connected or not."""
 
@@ -78,6 +68,7 @@ class Link:
         on_probe: Callable[[Link, Probe], None],
         on_found: Callable[[Link, Found], None],
         limits: Limits = LIMITS,
+        shares: Shares = WHOLE,
     ) -> None:
         self.neighbour = neighbour
         self.life = 0  # the neighbour's life (incarnation); 0: not known
@@ -88,7 +79,8 @@ class Link:
         self.dialled = False  # whether this end made the connection
         self.overfull = False  # whether it keeps more than it may, so that it must be given up
         self.stream: Stream | None = None
-        self.flow = Outflow(limits)
+        self.flow = Outflow(limits, shares)
+        self.sent_of: dict[str, int] = {}  # bytes of packets, by application
         self.events_in = self.events_out = self.control_in = self.control_out = 0
         self.resent = 0
         self._limits = limits
@@ -122,7 +114,7 @@ class Link:
         self._unsaid: dict[Lane, int] = {}  # the newest packet processed, not reported yet
         self._report_all = False  # whether the other end may have missed a report
         # Events of lanes that wait for room; a lane that waits has an entry, perhaps empty.
-        self._inbox: dict[Lane, deque[tuple[int, Packet, Publication | Switch, bool]]] = {}
+        self._inbox: dict[Lane, deque[tuple[int, Packet, Lane, bool]]] = {}
         self.overfull = False
         self._until_taken.clear()
         self._until_confirmed.clear()
@@ -168,10 +160,12 @@ class Link:
         self._kept_bytes += len(data)
         self._unsent += 1
         self.overfull = self._kept_bytes > self._limits.kept_bytes
-        ordered = laned(packet)
-        if ordered is not None:
-            self.flow.sent(lane_of(ordered), self._number, len(data))
-        if type(ordered) is Publication:
+        lane, application = lane_of(packet), application_of(packet)
+        if lane is not None:
+            self.flow.sent(lane, self._number, len(data), application)
+        if application:
+            self.sent_of[application] = self.sent_of.get(application, 0) + len(data)
+        if lane is not None and type(packet) is not Switch:
             self.events_out += 1
         else:
             self.control_out += 1
@@ -274,25 +268,23 @@ class Link:
         if number != self._heard + 1:
             raise WireError("out-of-turn", f"number {number} after {self._heard}")
         self._heard = number
-        ordered = laned(packet)
-        if type(ordered) is Publication:
+        lane = lane_of(packet)
+        if lane is not None and type(packet) is not Switch:
             self.events_in += 1
         else:
             self.control_in += 1
-        if ordered is not None:
-            waiting = self._inbox.get(lane_of(ordered))
+        if lane is not None:
+            waiting = self._inbox.get(lane)
             if waiting is None:
-                self._process(number, packet, ordered, confirm)
+                self._process(number, packet, lane, confirm)
             else:
-                waiting.append((number, packet, ordered, confirm))
+                waiting.append((number, packet, lane, confirm))
         else:
             self._on_packet(self, packet, None)
 
-    def _process(
-        self, number: int, packet: Packet, ordered: Publication | Switch, confirm: bool
-    ) -> None:
+    def _process(self, number: int, packet: Packet, lane: Lane, confirm: bool) -> None:
         """Let the router have an event; if it finds no room, the next of its lane wait."""
-        resets, lane = self._resets, lane_of(ordered)
+        resets = self._resets
         pending = self._follow(number) if confirm else None
         gate = self._on_packet(self, packet, pending)
         if pending is not None:
@@ -323,7 +315,7 @@ class Link:
         """The router has processed the events of a lane up to this one, which came by other links:
         discard those that wait here (`docs/decisions/0008-flow-control-by-source.md`)."""
         waiting = self._inbox.get(lane)
-        while waiting and waiting[0][2].life == life and waiting[0][2].number <= newest:
+        while waiting and _is_known(waiting[0][1], life, newest):
             number, _, _, confirm = waiting.popleft()
             self._unsaid[lane] = number
             if confirm:
@@ -381,3 +373,9 @@ class Link:
             "kept_bytes": self._kept_bytes,
             "resent": self.resent,
         }
+
+
+def _is_known(packet: Packet, life: int, newest: int) -> bool:
+    """Whether a packet bears an event of a life up to a number."""
+    event = publication_of(packet)
+    return event is not None and event.life == life and event.number <= newest

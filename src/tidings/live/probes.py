@@ -11,6 +11,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from tidings.live.access import check_event
 from tidings.wire import messages as m
 
@@ -55,7 +57,8 @@ class Probes:
             return
         id = f"{self._router.entropy(64):016x}"
         node = self._router.node
-        probe = m.Probe(id, ask.kind, node, ask.event, ask.subscription, 0)
+        name = session.hosted.name
+        probe = m.Probe(id, ask.kind, node, ask.event, ask.subscription, 0, name)
         self._ask(session, ask.request, probe, None)
 
     def came(self, link: Link, probe: m.Probe) -> None:
@@ -79,9 +82,7 @@ class Probes:
     def _ask(self, who: Session | Link, request: int, probe: m.Probe, source: str | None) -> None:
         finding, onward = self._look(probe, source)
         query = self._open[probe.id] = Query(who, request, [finding])
-        on = m.Probe(
-            probe.id, probe.kind, probe.source, probe.event, probe.subscription, probe.hops + 1
-        )
+        on = msgspec.structs.replace(probe, hops=probe.hops + 1)
         for name in onward:
             link = self._router.links.get(name)
             if link is not None and link.stream is not None:
@@ -121,21 +122,26 @@ class Probes:
         if probe.kind == "status":
             finding |= router.status()
             return finding, [name for name in router.links if name != came_from]
-        explained = router.protocol.explain_links(probe.source, probe.event)
+        if probe.application not in router.applications:
+            finding["unknown application"] = probe.application
+            return finding, []
+        explained = router.explain_links(probe.application, probe.source, probe.event)
         links = {
             name: {"taken": taken, "why": why}
             for name, (taken, why) in explained.items()
             if name != came_from
         }
         if probe.kind == "trace":
-            numbers = router.edge.match(probe.event)
+            numbers = router.applications[probe.application].edge.match(probe.event)
             finding["links"] = links
             finding["matches"] = len(numbers)
             finding["subscriptions"] = [f"{router.node}/{n}" for n in numbers[:MAX_SHOWN]]
             return finding, [name for name, link in links.items() if link["taken"]]
         target, _, number = probe.subscription.rpartition("/")
         if target == router.node:
-            held = router.explain(int(number), probe.event) if number.isdecimal() else None
+            held = None
+            if number.isdecimal():
+                held = router.explain(int(number), probe.event, probe.application)
             finding["subscription"] = held or {"held": False}
             return finding, []
         hop = (router.protocol.hops or {}).get(target)

@@ -8,7 +8,7 @@ live router did, and a fault in a recording can be studied in one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tidings.live.edge import Growing
+from tidings.routing.layers.settings import Layering
 from tidings.routing.planes.board import Board
 from tidings.routing.protocol import Action, Cause, Timing
 from tidings.routing.protocols import Chosen, protocol
@@ -31,6 +32,7 @@ class Header(msgspec.Struct, frozen=True, array_like=True):
     protocol: str
     timing: list[int]
     options: dict[str, Any] = {}  # of the protocol
+    applications: dict[str, Layering] = {}  # that share the node
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -53,10 +55,19 @@ class Difference(NamedTuple):
 class Recorder:
     """Writes a recording."""
 
-    def __init__(self, path: Path, node: str, life: int, chosen: Chosen, timing: Timing) -> None:
+    def __init__(
+        self,
+        path: Path,
+        node: str,
+        life: int,
+        chosen: Chosen,
+        timing: Timing,
+        applications: Mapping[str, Layering] | None = None,
+    ) -> None:
         self._file = path.open("wb")
         options = msgspec.structs.asdict(chosen.options)
-        self._file.write(frame(encode(Header(node, life, chosen.name, list(timing), options))))
+        given = chosen.name, list(timing), options, dict(applications or {})
+        self._file.write(frame(encode(Header(node, life, *given))))
 
     def write(self, now: int, cause: Cause, actions: list[Action]) -> None:
         """Record a cause and its actions."""
@@ -95,7 +106,8 @@ def replay(path: Path) -> tuple[int, list[Difference]]:
     chosen = protocol(header.protocol, header.options)
     board = Board(Growing())
     make = chosen.row.configured(chosen.options)
-    router = make(header.node, header.life, Timing(*header.timing), board=board)
+    more = {"applications": header.applications} if header.applications else {}
+    router = make(header.node, header.life, Timing(*header.timing), board=board, **more)
     differences = []
     count = 0
     for count, entry in enumerate(entries, 1):

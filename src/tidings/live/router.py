@@ -15,6 +15,7 @@ from tidings.live.limits import LIMITS, Limits
 from tidings.live.recorder import Recorder
 from tidings.live.router_core import RouterCore
 from tidings.live.settings import Dial, Settings
+from tidings.live.sharing import check_change
 from tidings.live.sockets import Clock, Socket
 from tidings.live.store import Store
 
@@ -65,7 +66,12 @@ class Router:
         self.port = self._server.sockets[0].getsockname()[1]
         if settings.record is not None:
             self._recorder = Recorder(
-                settings.record, self.node, core.life, settings.chosen, settings.timing
+                settings.record,
+                self.node,
+                core.life,
+                settings.chosen,
+                settings.timing,
+                {name: one.layering for name, one in settings.applications.items()},
             )
         with clock:
             core.start(self._recorder)
@@ -109,6 +115,7 @@ class Router:
 
         Returns the names of the other settings that differ: they need a restart.
         """
+        check_change(self.settings.applications, settings.applications)
         if self._tls is not None and settings.certificate is not None and settings.key is not None:
             server_tls(settings.certificate, settings.key)  # raises before anything changes
             self._tls.load_cert_chain(settings.certificate, settings.key)
@@ -116,6 +123,8 @@ class Router:
             self._client_tls = client_tls(settings.authority)
         fixed = ("node", "host", "port", "protocol", "options", "http_host", "http_port", "record")
         differ = [name for name in fixed if getattr(settings, name) != getattr(self.settings, name)]
+        if settings.applications.keys() != self.settings.applications.keys():
+            differ.append("applications")
         if self._clock is not None:
             with self._clock:
                 self.core.reconfigure(settings)

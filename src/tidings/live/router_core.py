@@ -10,21 +10,25 @@ A protocol that does not confirm subscriptions has them presumed established aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from tidings.language.predicate import Predicate
 from tidings.live.access import Access, Principal, check_event
 from tidings.live.dialling import Dialler
 from tidings.live.doorway import Doorway
 from tidings.live.edge import Edge, Growing, bounded
-from tidings.live.flow import Gate, Gates
+from tidings.live.flow import Gate, Gates, Shares
+from tidings.live.hosted import REMEMBERED, Hosted, figures
 from tidings.live.journal import journal
 from tidings.live.limits import LIMITS, Limits
-from tidings.live.link import Link, lane_of
+from tidings.live.link import Link
 from tidings.live.pending import Pending
 from tidings.live.probes import Probes
 from tidings.live.recorder import Recorder
@@ -33,7 +37,16 @@ from tidings.live.settings import Dial, Settings
 from tidings.live.store import Memory, Store
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
-from tidings.routing.packets import Answer, Packet, Returned, publication_of
+from tidings.routing.layers.sealing import Keyring
+from tidings.routing.packets import (
+    Answer,
+    Packet,
+    Returned,
+    Switch,
+    application_of,
+    lane_of,
+    publication_of,
+)
 from tidings.routing.protocol import (
     SECOND,
     Action,
@@ -41,6 +54,7 @@ from tidings.routing.protocol import (
     Answered,
     Broadcast,
     Cause,
+    Configure,
     Decline,
     Deliver,
     Drop,
@@ -65,7 +79,6 @@ from tidings.routing.protocols import NEVER
 from tidings.wire import messages as m
 from tidings.wire.errors import WireError
 
-REMEMBERED: Final = 65_536  # publications and replies whose client the router remembers
 GONE: Final = "the publisher has gone"
 BUSY: Final = 8  # the share of what a link may keep, as a divisor, beyond which it takes no reply
 
@@ -121,17 +134,26 @@ class RouterCore:
         self.epoch = 0
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
-        self._matcher = Growing()
-        self.edge = Edge(self._announce, self._matcher)
+        row = self.row = settings.chosen.row
+        self.applications = {
+            name: Hosted(name, not name and row.ordered != NEVER, self._announce)
+            for name in ("", *settings.applications)
+        }
+        self._shares = Shares(settings.weights)
         self.drops: dict[str, int] = {}
         self.probes = Probes(self)
         self.doorway = Doorway(self)
         self.dialler = Dialler(self)
-        row = self.row = settings.chosen.row
         self.protocol = row.configured(settings.chosen.options)(
-            self.node, self.life, settings.timing, board=self.edge.board
+            self.node,
+            self.life,
+            settings.timing,
+            matcher=Growing,
+            board=self.edge.board,
+            **settings.sharing(),
         )
-        self._keeps_order = row.ordered != NEVER  # by dropping what a later event overtook
+        # The two layers of each application, if the protocol has any.
+        self.layers: Mapping[str, Any] = getattr(self.protocol, "applications", {})
         self._copies = row.copies  # whether an event comes by several links
         self.entropy = entropy
         self._secret = entropy(128).to_bytes(16, "big")
@@ -139,10 +161,6 @@ class RouterCore:
         self._held: dict[int, tuple[Session, int]] = {}  # by number: session, its id
         self._numbers = 0
         self._sessions_made = 0
-        self._newest: dict[str, tuple[int, int]] = {}  # by source: life, newest number delivered
-        # Of the newest publications: number, session, the session's number for it.
-        self._publishers: list[tuple[int, Session, int] | None] = [None] * REMEMBERED
-        self._published = 0  # as the protocol counts them
         # Of the newest replies: their number, session, the session's request.
         self._repliers: list[tuple[int, Session, int] | None] = [None] * REMEMBERED
         self._replied = 0
@@ -156,6 +174,11 @@ class RouterCore:
         self._gates: list[Gate] = []  # the full queues on the path of the current event
         self._switching = Gate()  # full while the protocol waits for its events to pass
         self._started_at = timers.now
+
+    @property
+    def edge(self) -> Edge:
+        """The subscriptions of the application without a name."""
+        return self.applications[""].edge
 
     # Start and stop
 
@@ -189,15 +212,34 @@ class RouterCore:
         self.access = Access(settings.principals)
         for session in list(self.sessions.values()):
             principal = self.access.successor(session.principal)
-            if principal is None:
+            if principal is None or not principal.may_use(session.hosted.name):
                 if session.stream is not None:
                     session.stream.fail(WireError("denied"))
                 self.end_session(session, "denied")
             else:
                 session.change_principal(principal)
         self.dialler.change(settings.links)
+        self._shares.change(settings.weights)
+        for name, before in self.settings.applications.items():
+            after = settings.applications.get(name)
+            if after is None:
+                continue
+            if settings.keys.get(name) != self.settings.keys.get(name):
+                self._rekey(name, settings.keys.get(name, ()))
+            # The whole network changes: perhaps another router has told of it already.
+            known = self.layers[name].matching.settings
+            if after.layering != before.layering and after.layering != known:
+                self.happen(Configure(name, msgspec.to_builtins(after.layering)))
+                journal("application changed", node=self.node, application=name)
         self.settings = settings
         journal("reconfigured", node=self.node, links=len(settings.links))
+
+    def _rekey(self, application: str, keys: Sequence[Keyring]) -> None:
+        """Take other keys of an application. No cause says so: recordings must not show them."""
+        actions: list[Action] = []
+        self.layers[application].rekey(keys, self.timers.now, actions)
+        self._act(actions)
+        self._arm()
 
     # Connections
 
@@ -215,7 +257,8 @@ class RouterCore:
 
     def _loaded(self, error: Any) -> None:
         """Tables can be used from now on."""
-        self._matcher.grow()
+        for hosted in self.applications.values():
+            hosted.table.grow()
 
     # The loop around the protocol
 
@@ -244,11 +287,9 @@ class RouterCore:
             elif kind is Deliver:
                 self._deliver(action)  # type: ignore[arg-type]
             elif kind is Established:
-                self._established(action.subscriptions)  # type: ignore[union-attr]
+                self._established(action)  # type: ignore[arg-type]
             elif kind is Drop:
-                self.counts.dropped_packets += 1
-                reason = action.reason  # type: ignore[union-attr]
-                self.drops[reason] = self.drops.get(reason, 0) + 1
+                self._dropped(action)  # type: ignore[arg-type]
             elif kind is Broadcast:
                 for neighbour in self.links:
                     self._send(neighbour, action.packet)  # type: ignore[union-attr]
@@ -262,6 +303,14 @@ class RouterCore:
                 self._refused(action)  # type: ignore[arg-type]
             else:
                 raise TypeError(f"expected an action, found {action!r}")
+
+    def _dropped(self, action: Drop) -> None:
+        self.counts.dropped_packets += 1
+        self.drops[action.reason] = self.drops.get(action.reason, 0) + 1
+        packet = action.packet
+        name = getattr(packet, "application", None) or application_of(packet)
+        if name in self.applications:
+            self.applications[name].use.dropped += 1
 
     def _arm(self) -> None:
         """Set the timer to the time at which the protocol wants to be woken."""
@@ -297,10 +346,11 @@ class RouterCore:
             return range(len(events))
         return self.protocol.look_ahead(events)
 
-    def pass_over(self, count: int) -> None:
+    def pass_over(self, hosted: Hosted, count: int) -> None:
         """A client publishes events that nobody wants, as `look_ahead` has found."""
         self.counts.published += count
-        self._published += count
+        hosted.use.published += count
+        hosted.published += count
         self._handle(Unwanted(count))
 
     def publish(
@@ -312,21 +362,21 @@ class RouterCore:
             follow if level == m.ROUTED else None,
             follow if level == m.DELIVERED else None,
         )
-        newest = self._published + 1
-        self._publishers[newest % REMEMBERED] = newest, session, number
-        return self._publish(event)
+        session.hosted.use.published += 1
+        session.hosted.remember(session, number)
+        return self._publish(session.hosted, event)
 
     def feedback(self, session: Session, message: m.Feedback) -> None:
         """A client replies to the publisher of an event; it hears if the publisher has gone."""
         self._replied += 1
         self._repliers[self._replied % REMEMBERED] = self._replied, session, message.request
         whose = message.source, message.life, message.number
-        self.happen(Feedback(self._replied, *whose, message.reply))
+        self.happen(Feedback(self._replied, *whose, message.reply, session.hosted.name))
 
-    def _publish(self, event: dict[str, Any]) -> Gate | None:
+    def _publish(self, hosted: Hosted, event: dict[str, Any]) -> Gate | None:
         self._gates = []
-        self._published += 1
-        self._handle(Publish(event))
+        hosted.published += 1
+        self._handle(hosted.cause(Publish(event)))
         self._pending = (None, None)
         return self._gate()
 
@@ -342,8 +392,10 @@ class RouterCore:
         self.happen(Received(link.neighbour, packet))
         self._pending = (None, None)
         if self._copies and publication is not None:
+            lane = lane_of(publication)
             for other in self.links.values():
-                other.skip(lane_of(publication), publication.life, publication.number)
+                if lane is not None:
+                    other.skip(lane, publication.life, publication.number)
         return self._gate()
 
     def _gate(self) -> Gate | None:
@@ -356,10 +408,10 @@ class RouterCore:
         link = self.links.get(neighbour)
         if link is None:
             return
-        publication = publication_of(packet)
-        if publication is not None:
+        lane = lane_of(packet)
+        if lane is not None and type(packet) is not Switch:
             link.send(packet, *self._pending)
-            gate = link.flow.gate(lane_of(publication))
+            gate = link.flow.gate(lane)
             if gate is not None:
                 self._gates.append(gate)
         elif type(packet) in (Answer, Returned) and link.is_busy(BUSY):
@@ -380,16 +432,18 @@ class RouterCore:
     def _deliver(self, action: Deliver) -> None:
         publication = action.publication
         event = publication.event
-        life, newest = self._newest.get(publication.source, (0, 0))
-        if life == publication.life and publication.number <= newest and self._keeps_order:
+        hosted = self.applications[action.application]
+        life, newest = hosted.newest.get(publication.source, (0, 0))
+        if life == publication.life and publication.number <= newest and hosted.keeps_order:
             self.counts.late += 1
             return
-        numbers = self.edge.match(event)
+        numbers = hosted.edge.match(event)
         if not numbers:
             return
-        self._newest[publication.source] = publication.life, publication.number
+        hosted.newest[publication.source] = publication.life, publication.number
         data = m.encode(event)
-        ticket = self.ticket(publication.source, publication.life, publication.number)
+        whose = publication.source, publication.life, publication.number
+        ticket = self.ticket(*whose, hosted.name)
         by_session: dict[Session, list[int]] = {}
         held = self._held
         for number in numbers:
@@ -400,21 +454,23 @@ class RouterCore:
                 by_session[session] = [id]
         follow = self._pending[1]
         self.counts.delivered += len(by_session)
+        hosted.use.delivered += len(by_session)
         for session, ids in by_session.items():
             session.deliver(ids, publication, ticket, data, follow)
             if session.gate.full:
                 self._gates.append(session.gate)
 
-    def ticket(self, source: str, life: int, number: int) -> int:
+    def ticket(self, source: str, life: int, number: int, application: str = "") -> int:
         """What a client that got an event can show, and nobody else."""
-        text = f"{source}\n{life}\n{number}".encode()
+        text = f"{source}\n{life}\n{number}\n{application}".encode()
         return int.from_bytes(blake2b(text, digest_size=7, key=self._secret).digest(), "big")
 
     def _answered(self, action: Answered) -> None:
         """Feedback has come for a publisher here, or for one that is no longer here."""
-        found = self._publishers[action.number % REMEMBERED]
-        if found is not None and found[0] == action.number and not found[1].over:
-            found[1].say(m.Reply(found[2], action.message))
+        hosted = self.applications.get(action.application)
+        found = None if hosted is None else hosted.publisher(action.number)
+        if found is not None:
+            found[0].say(m.Reply(found[1], action.message))
         else:
             whose = action.replier, action.replier_life, action.id
             self.happen(Decline(*whose, GONE))
@@ -435,22 +491,27 @@ class RouterCore:
             self._numbers += 1
             number = self._numbers
             self._held[number] = session, id
-        return number, self.edge.put(number, predicate)
+        return number, session.hosted.edge.put(number, predicate)
 
     def unsubscribe(self, number: int) -> None:
         """A client ends a subscription."""
-        self.edge.remove(number)
-        self._held.pop(number, None)
+        found = self._held.get(number)
+        if found is not None:
+            found[0].hosted.edge.remove(number)
+            self._held.pop(number, None)
 
-    def _announce(self, id: str, predicate: str | None) -> None:
-        self.happen(Unsubscribe(id) if predicate is None else Subscribe(id, predicate))
+    def _announce(self, application: str, id: str, predicate: str | None) -> None:
+        cause = Unsubscribe(id) if predicate is None else Subscribe(id, predicate)
+        self.happen(self.applications[application].cause(cause))
         if predicate is not None and not self.row.confirms:
-            self.timers.after(self.limits.presumed, partial(self._established, (id,)))
+            established = Established((id,), application)
+            self.timers.after(self.limits.presumed, partial(self._established, established))
 
     def _refused(self, action: Refused) -> None:
         """The protocol cannot serve announcements: their subscriptions are over."""
         by_session: dict[Session, list[int]] = {}
-        for number in self.edge.relying(action.subscriptions):
+        edge = self.applications[action.application].edge
+        for number in edge.relying(action.subscriptions):
             session, id = self._held[number]
             by_session.setdefault(session, []).append(id)
         for session, ids in by_session.items():
@@ -480,10 +541,11 @@ class RouterCore:
             if waiting is not None and not waiting[0].over:
                 waiting[0].in_force(waiting[1])
 
-    def _established(self, announcements: tuple[str, ...]) -> None:
+    def _established(self, action: Established) -> None:
         self.epoch += 1
         by_session: dict[Session, list[int]] = {}
-        for number in self.edge.established(announcements):
+        edge = self.applications[action.application].edge
+        for number in edge.established(action.subscriptions):
             session, id = self._held[number]
             if session.subscriptions.get(id) == number:  # else `subscribe` has not returned yet
                 by_session.setdefault(session, []).append(id)
@@ -501,10 +563,27 @@ class RouterCore:
             error = f"expected trace, why or status, found {message.kind!r:.40}"
         elif message.kind != "status":
             error = check_event(message.event) or ""
+            if self.is_sealed(session.hosted.name):
+                error = f"the application {session.hosted.name} is sealed: a query would show it"
         if error:
             session.say(m.Answer(message.request, error, []))
             return
         self.probes.begin(session, message)
+
+    def is_sealed(self, application: str) -> bool:
+        """Whether routers on the path of an event of an application must not read it."""
+        layers = self.layers.get(application)
+        return layers is not None and layers.matching.settings.seal != "none"
+
+    def explain_links(
+        self, application: str, source: str, event: dict[str, Any]
+    ) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of an application would take it from here, and why."""
+        if application:
+            explained: dict[str, tuple[bool, str]]
+            explained = self.layers[application].explain_links(source, event)
+            return explained
+        return self.protocol.explain_links(source, event)
 
     # Sessions
 
@@ -512,9 +591,12 @@ class RouterCore:
         """A client opens a session, or resumes one."""
         if greeting.policy not in m.POLICIES:
             raise WireError("out-of-turn", f"the policies are {', '.join(m.POLICIES)}")
+        self._check_application(greeting.application, principal)
         session = self.sessions.get(greeting.session) if greeting.session else None
         if session is not None and session.principal is not principal:
             raise WireError("denied")
+        if session is not None and session.hosted.name != greeting.application:
+            raise WireError("application", "the session is of another one")
         resumed = session is not None
         if session is None:
             if len(self.sessions) >= self.limits.sessions:
@@ -536,6 +618,15 @@ class RouterCore:
         stream.send(m.Opened(self.node, session.key, resumed, session.mailbox.published, *credit))
         said = (greeting.heard, greeting.taken, greeting.noticed) if resumed else (0, 0, 0)
         session.attach(stream, *said)
+
+    def _check_application(self, name: str, principal: Principal) -> None:
+        if not principal.may_use(name):
+            raise WireError("denied")
+        if name not in self.applications:
+            known = ", ".join(filter(None, self.applications)) or "none"
+            raise WireError("application", f"expected one of {known}, found {name!r:.60}")
+        if name in self.layers and not self.layers[name].may_use:
+            raise WireError("application", f"{name} is sealed, and {self.node} has no key for it")
 
     def _new_session(self, principal: Principal, greeting: m.Open) -> Session:
         key = f"{self.entropy(192):048x}"
@@ -579,7 +670,8 @@ class RouterCore:
             raise WireError("denied", "a router cannot be its own neighbour")
         found = self.links.get(neighbour)
         if found is None:
-            found = Link(neighbour, self.packet, self.probes.came, self.probes.found, self.limits)
+            calls = self.packet, self.probes.came, self.probes.found
+            found = Link(neighbour, *calls, self.limits, self._shares)
             self.links[neighbour] = found
         return found
 
@@ -661,8 +753,8 @@ class RouterCore:
             "epoch": self.epoch,
             "sessions": len(self.sessions),
             "connected": sum(s.stream is not None for s in sessions),
-            "subscriptions": len(self.edge),
-            "announcements": self.edge.announcements,
+            "subscriptions": sum(len(one.edge) for one in self.applications.values()),
+            "announcements": sum(one.edge.announcements for one in self.applications.values()),
             "loading": Growing.table_of is None,
             "counts": asdict(self.counts),
             "drops": dict(sorted(self.drops.items())),
@@ -674,9 +766,18 @@ class RouterCore:
                 name: text if len(text) <= 200 else text[:199] + "…"
                 for name, text in sorted(protocol.table.items())
             },
+            "applications": self._figures(),
             "topology": protocol.snapshot().get("topology", 0),
             "reaches": sorted(protocol.hops or ()),
         }
+
+    def _figures(self) -> dict[str, Any]:
+        """What there is to say about each application that has a name."""
+        sent: Counter[str] = Counter()
+        for link in self.links.values():
+            sent.update(link.sent_of)
+        named = {name: one for name, one in self.applications.items() if name}
+        return {name: figures(one, self.layers[name], sent) for name, one in named.items()}
 
     def troubles(self) -> list[str]:
         """Why this router does not serve everyone as it should; empty if it does."""
@@ -688,14 +789,17 @@ class RouterCore:
             found.append(f"{held} publishers wait for slow subscribers")
         return found
 
-    def explain(self, number: int, event: dict[str, Any]) -> dict[str, Any] | None:
+    def explain(
+        self, number: int, event: dict[str, Any], application: str = ""
+    ) -> dict[str, Any] | None:
         """Whether a subscription would get an event, and why; None if it is not at this router."""
-        predicate = self.edge.predicates.get(number)
+        edge = self.applications[application].edge
+        predicate = edge.predicates.get(number)
         if predicate is None:
             return None
         return {
             "matches": predicate.matches(event),
-            "established": self.edge.is_established(number),
+            "established": edge.is_established(number),
             "predicate": str(predicate),
             "explanation": str(predicate.explain(event)),
         }

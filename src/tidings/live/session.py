@@ -76,6 +76,7 @@ class Session:
         self.number = number
         self.principal = principal
         self.mailbox = mailbox
+        self.hosted = router.applications[greeting.application]
         self.policy = greeting.policy
         self.window = greeting.window
         self.stream: Stream | None = None
@@ -377,7 +378,7 @@ class Session:
         refusals = self._refusals(events, batch.size)
         if refusals:
             events = [{} if place in refusals else one for place, one in enumerate(events)]
-        board = self.router.edge.board
+        board = self.hosted.edge.board
         places = self.router.look_ahead(events)
         changes = board.changes
         for place in sorted({*places, *refusals}) if refusals else places:
@@ -400,7 +401,7 @@ class Session:
                 self._reached[0].extend(range(first, first + count))
             batch.done = until
             self.mailbox.published = first + count - 1
-            self.router.pass_over(count)
+            self.router.pass_over(self.hosted, count)
 
     def _refuse(self, number: int, reason: str) -> None:
         self.router.counts.refused += 1
@@ -418,6 +419,7 @@ class Session:
 
     def _wait(self, gate: Gate) -> None:
         self._held = True
+        self.hosted.use.held += 1
         gate.wait(self._released)
 
     def _released(self) -> None:
@@ -570,11 +572,17 @@ class Session:
         most = self._limits.event_bytes
         if not error and len(m.encode(message.reply)) > most:
             error = f"the reply is larger than {most} bytes"
-        elif self.router.ticket(message.source, message.life, message.number) != message.ticket:
+        elif self.hosted.name and self.router.is_sealed(self.hosted.name):
+            error = f"the application {self.hosted.name} is sealed: replies would be readable"
+        elif self._ticket_of(message) != message.ticket:
             error = "the event was not delivered to this client"
         self._done(message.request, error)
         if not error:
             self.router.feedback(self, message)
+
+    def _ticket_of(self, message: m.Feedback) -> int:
+        whose = message.source, message.life, message.number
+        return self.router.ticket(*whose, self.hosted.name)
 
     def _done(self, request: int, error: str, id: str = "") -> None:
         self.say(m.Done(request, error, id))

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tidings.live.access import ConfigurationError, Principal, is_loopback, read_principals
+from tidings.live.sharing import Application, check_nodes, read_applications, read_keys
+from tidings.routing.layers.sealing import Keyring
 from tidings.routing.options import OptionsError
 from tidings.routing.protocol import MILLISECOND, SECOND, Timing
 from tidings.routing.protocols import SIMULATED, Chosen, protocol
@@ -21,6 +23,7 @@ from tidings.routing.protocols import SIMULATED, Chosen, protocol
 # A link notices a broken or silent connection itself, long before hellos are missing. So `dead` is
 # long: a busy machine that sends its hellos late is no reason to change routes.
 LIVE: Final = Timing(hello=500 * MILLISECOND, dead=30 * SECOND)
+SHARED: Final = "everywhere-list"  # the protocol of nodes that several applications share
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class Settings:
     grace_s: float = 1.0  # within which a broken link may reconnect unnoticed
     linger_s: float = 30.0  # within which a client may resume its session
     timing: Timing = field(default=LIVE)
+    applications: Mapping[str, Application] = field(default_factory=dict)  # that share the nodes
+    keys: Mapping[str, tuple[Keyring, ...]] = field(default_factory=dict)  # of sealed ones
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.node) <= 128 or "/" in self.node:
@@ -66,6 +71,19 @@ class Settings:
             raise ConfigurationError(
                 f"protocol: {self.chosen.name} needs {', '.join(sorted(beyond))}, "
                 "which only the simulator has"
+            )
+        if self.applications and not self.chosen.row.shares:
+            raise ConfigurationError(
+                "application: expected a protocol of two layers, such as everywhere-list, "
+                f"found {self.chosen.name}"
+            )
+        for name in self.keys:
+            if name not in self.applications:
+                known = ", ".join(self.applications) or "none"
+                raise ConfigurationError(f"keys: expected one of {known}, found {name!r}")
+        if self.keys and self.record is not None:
+            raise ConfigurationError(
+                "record: expected no keys, because it would show what they seal"
             )
         if not is_loopback(self.host) and not self.principals:
             raise ConfigurationError(
@@ -83,6 +101,18 @@ class Settings:
     def chosen(self) -> Chosen:
         """The protocol that this router runs, and its options."""
         return protocol(self.protocol, dict(self.options))
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight of each application that has a name."""
+        return {name: one.weight for name, one in self.applications.items()}
+
+    def sharing(self) -> dict[str, Any]:
+        """What a protocol that carries several applications must know of them."""
+        if not self.applications:
+            return {}
+        layerings = {name: one.layering for name, one in self.applications.items()}
+        return {"applications": layerings, "keys": dict(self.keys)}
 
 
 def read_address(text: str, where: str) -> tuple[str, int]:
@@ -119,6 +149,8 @@ def read_network(path: Path) -> list[Settings]:
     names = [settings.node for settings in found]
     if len(set(names)) < len(names):
         raise ConfigurationError(f"{path}: two nodes have the same name")
+    for settings in found:
+        check_nodes(settings.applications, names, str(path))
     return found
 
 
@@ -133,7 +165,7 @@ def _load(path: Path) -> dict[str, Any]:
 
 def settings_of(content: dict[str, Any], where: str, folder: Path) -> Settings:
     """Read a router's settings from a TOML table."""
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {"protocol": SHARED} if content.get("application") else {}
     for key, value in content.items():
         if key == "name":
             given["node"] = _text(value, where, key)
@@ -153,6 +185,10 @@ def settings_of(content: dict[str, Any], where: str, folder: Path) -> Settings:
             given["links"] = tuple(_dial(row, f"{where}: link") for row in rows)
         elif key == "access":
             given["principals"] = tuple(read_principals(value, where))
+        elif key == "application":
+            given["applications"] = read_applications(value, where)
+        elif key == "keys":
+            given["keys"] = read_keys(value, where, folder)
         elif key == "link_token":
             given["link_token"] = _text(value, where, key)
         elif key == "record":
@@ -162,7 +198,10 @@ def settings_of(content: dict[str, Any], where: str, folder: Path) -> Settings:
                 raise ConfigurationError(f"{where}: tls: expected certificate, key, authority")
             given |= {name: folder / _text(path, where, name) for name, path in value.items()}
         else:
-            known = "name, listen, http, protocol, options, link, access, link_token, record, tls"
+            known = (
+                "name, listen, http, protocol, options, link, access, application, keys, "
+                "link_token, record, tls"
+            )
             raise ConfigurationError(f"{where}: expected one of {known}, found {key!r}")
     if "node" not in given:
         raise ConfigurationError(f"{where}: name: expected the router's name")

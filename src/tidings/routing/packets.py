@@ -14,7 +14,9 @@ overlays, 120 the air; from 140 there are further planes. A packet that bears an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -146,6 +148,7 @@ class Answer(Struct, frozen=True, gc=False, array_like=True, tag=16):
     id: int  # the replier's number for it
     message: dict[str, Any]
     hops: int = 0  # that it has made
+    application: str = ""  # of the event
 
 
 class Returned(Struct, frozen=True, gc=False, array_like=True, tag=17):
@@ -228,6 +231,7 @@ class Put(Struct, frozen=True, gc=False, array_like=True, tag=42):
     added: tuple[tuple[Slot, str], ...]  # with their predicates
     removed: tuple[Slot, ...]
     digest: int  # of all that the receiver then holds for the owner
+    public: bytes = b""  # the owner's key, where events are sealed for each subscriber's node
 
 
 class Stored(Struct, frozen=True, gc=False, array_like=True, tag=43):
@@ -283,6 +287,7 @@ class Sealed(Struct, frozen=True, gc=False, array_like=True, tag=48):
 
     application: str
     box: bytes
+    left: int = 0  # the stops that are left, if it is a walk: flow control must know
 
 
 class Configured(Struct, frozen=True, gc=False, array_like=True, tag=49):
@@ -304,6 +309,7 @@ class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
     topology: int  # the view by which it travels
     turns: int  # how often a node has had to choose another view for it
     inner: LayerPacket
+    root: str = ""  # the node that chose the view: with it, the tree that the packet follows
 
 
 Contents = (
@@ -363,3 +369,56 @@ def publication_of(packet: Packet) -> Publication | None:
     """The event that a packet bears, itself or in its envelope; None for any other packet."""
     bears = BEARERS.get(type(packet))
     return None if bears is None else bears(packet)
+
+
+class Lane(NamedTuple):
+    """Packets that keep their order, and wait for each other: those that follow one tree."""
+
+    source: str  # its root
+    tree: int
+
+
+def _listed(packet: Listed) -> Lane | None:
+    """The lane of a packet with a list: one for each root, view and leg of the event's journey.
+
+    An event goes on only to a later leg: from stop to stop of its walk, then to subscribers. So no
+    two lanes wait for each other in a circle.
+    """
+    match packet.inner:
+        case Walk(application=application, stops=stops):
+            return _lane(packet.root, application, packet.topology, packet.turns, len(stops))
+        case Sealed(application=application, left=left) if left:
+            return _lane(packet.root, application, packet.topology, packet.turns, left)
+        case Consignment(application=application):
+            return _lane(packet.root, application, packet.topology, packet.turns, 0)
+        case _:
+            return None
+
+
+@lru_cache(4_096)
+def _lane(root: str, application: str, topology: int, turns: int, left: int) -> Lane:
+    text = f"{application}\n{topology} {turns} {left}".encode()
+    tree = int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 1
+    return Lane(root, tree)
+
+
+LANES: Final[dict[type, Callable[[Any], Lane | None]]] = {
+    Publication: lambda packet: Lane(packet.source, packet.topology),
+    Switch: lambda packet: Lane(packet.source, packet.topology),
+    Parcel: lambda packet: lane_of(packet.packet),
+    Listed: _listed,
+    Spread: lambda packet: _lane(packet.source, packet.application, packet.topology, 0, 0),
+}
+
+
+def application_of(packet: Packet) -> str:
+    """The application that a packet is of; empty for those that all share."""
+    if type(packet) is Listed:
+        return packet.inner.application
+    return packet.application if type(packet) is Spread else ""
+
+
+def lane_of(packet: Packet) -> Lane | None:
+    """The lane in which a packet keeps its order: of an event, or of a mark between events."""
+    lane = LANES.get(type(packet))
+    return None if lane is None else lane(packet)

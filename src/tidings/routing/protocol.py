@@ -92,7 +92,7 @@ class Unadvertise(Struct, frozen=True, gc=False, tag=True):
     id: str
 
 
-class Feedback(Struct, frozen=True, gc=False, tag=True):
+class Feedback(Struct, frozen=True, gc=False, tag=True, repr_omit_defaults=True):
     """A subscriber here replies to the publisher of an event."""
 
     id: int  # by which it hears if the publisher is gone; another for each reply of this node
@@ -100,6 +100,7 @@ class Feedback(Struct, frozen=True, gc=False, tag=True):
     life: int
     number: int
     message: dict[str, Any]
+    application: str = ""  # of the event
 
 
 class Decline(Struct, frozen=True, gc=False, tag=True):
@@ -158,17 +159,19 @@ class Send(Struct, frozen=True, gc=False, tag=True):
     packet: Packet
 
 
-class Deliver(Struct, frozen=True, gc=False, tag=True):
+class Deliver(Struct, frozen=True, gc=False, tag=True, repr_omit_defaults=True):
     """Hand an event to these subscriptions."""
 
     subscriptions: tuple[str, ...]
     publication: Publication
+    application: str = ""
 
 
-class Established(Struct, frozen=True, gc=False, tag=True):
+class Established(Struct, frozen=True, gc=False, tag=True, repr_omit_defaults=True):
     """Every node in reach now sends these subscriptions what they match."""
 
     subscriptions: tuple[str, ...]
+    application: str = ""
 
 
 class Drop(Struct, frozen=True, gc=False, tag=True):
@@ -185,14 +188,15 @@ class InForce(Struct, frozen=True, gc=False, tag=True):
     ids: tuple[str, ...]
 
 
-class Refused(Struct, frozen=True, gc=False, tag=True):
+class Refused(Struct, frozen=True, gc=False, tag=True, repr_omit_defaults=True):
     """The protocol cannot serve these subscriptions, and why; it has given them up."""
 
     subscriptions: tuple[str, ...]
     reason: str
+    application: str = ""
 
 
-class Answered(Struct, frozen=True, gc=False, tag=True):
+class Answered(Struct, frozen=True, gc=False, tag=True, repr_omit_defaults=True):
     """Feedback has come for whoever published the event of this number here."""
 
     number: int
@@ -200,6 +204,7 @@ class Answered(Struct, frozen=True, gc=False, tag=True):
     replier: str  # node, life and id of the reply, to decline it
     replier_life: int
     id: int
+    application: str = ""  # of the event
 
 
 class Unanswered(Struct, frozen=True, gc=False, tag=True):
@@ -240,6 +245,11 @@ def earliest(one: int | None, other: int | None) -> int | None:
     if one is None or (other is not None and other < one):
         return other
     return one
+
+
+def all_wanted(events: Sequence[dict[str, Any]]) -> Sequence[int]:
+    """What `look_ahead` says where nobody can tell before: the places of all events."""
+    return range(len(events))
 
 
 class Protocol(Interface):

@@ -46,7 +46,8 @@ Objection = Callable[[Any, Situation, Hops, str, dict[str, Any], Links], str | N
 class Row(NamedTuple):
     """A protocol: how to make a node of it, what it needs and promises, and how it is judged."""
 
-    make: Make  # node, life, timing, topologies, matcher, board; and options, if it has any
+    make: Make  # node, life, timing, topologies, matcher, board; options, if it has any; and, if
+    # it `shares`, applications and keys
     idea: str
     twin: str  # the scheme from above that tells which links an event takes at rest
     disagreements: Disagreements  # where the states of all nodes disagree with the truth
@@ -63,6 +64,7 @@ class Row(NamedTuple):
     narrow: Struct | None = None  # options with which nodes soon have to say something coarser
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
     foretells: bool = True  # whether a node knows before which links an event takes from it
+    shares: bool = False  # whether several applications may share its nodes (L4)
     effort: int = 1  # by how much more a run may send than most, before it counts as endless
     objection: Objection | None = None  # where no scheme from above knows enough to be the twin
 
@@ -86,6 +88,7 @@ def _layered(who: str, how: str) -> Row:
         objection=judging.objection,
         foretells=who != "regions",
         effort=4,
+        shares=True,
         options=options,
         any_graph=True,
         confirms=True,

@@ -32,6 +32,7 @@ from tidings.live.router_core import RouterCore
 from tidings.live.session import Batch, Session
 from tidings.live.stream import Stream
 from tidings.live.timers import Timers
+from tidings.routing.packets import lane_of
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.local import Local
 from tidings.sim.cluster_trial import Drawn, Result, draw, draw_stall, run
@@ -71,9 +72,9 @@ def planted(changes: list[Change]) -> Iterator[None]:
 # Flow control
 
 
-def one_lane(event: Any) -> tuple[str, int]:
+def one_lane(packet: Any) -> tuple[str, int] | None:
     """All sources share one lane, as when every link had one queue."""
-    return "all", 0
+    return None if lane_of(packet) is None else ("all", 0)
 
 
 def no_room_ever(self: Outflow, lane: Any, number: int) -> None:
@@ -326,7 +327,7 @@ _client_gone = RouterCore._client_gone
 
 def never_late(self: RouterCore, action: Any) -> None:
     """Events that a later one has overtaken are delivered all the same."""
-    self._newest.clear()
+    self.applications[action.application].newest.clear()
     _deliver(self, action)
 
 

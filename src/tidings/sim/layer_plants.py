@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from tidings.routing.layers.application import Layers
 from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.matching import Matching
 from tidings.routing.layers.placement import Regions
 from tidings.routing.layers.rendezvous import Keys
-from tidings.routing.layers.router import LayeredRouter, Layers
+from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.walks import Choice, Walks
 from tidings.routing.packets import Listed, Walk
 from tidings.routing.planes.once import Numbered, Once

@@ -12,6 +12,7 @@ CODES: Final = {
     "out-of-turn": "a message arrived when another was due",
     "version": "the other end speaks another version of the protocol",
     "denied": "the token is unknown, or does not allow this",
+    "application": "the router does not have the application, or not its key",
     "full": "there is no room for another connection",
     "silent": "nothing has arrived for too long",
     "linked": "the two routers are linked already",

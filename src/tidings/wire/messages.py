@@ -17,7 +17,7 @@ from msgspec import Meta, Raw, Struct
 from tidings.routing.packets import Packet
 from tidings.wire.errors import WireError
 
-VERSION: Final = 4
+VERSION: Final = 5
 RECEIVED, ROUTED, DELIVERED = 0, 1, 2
 LEVELS: Final = {"received": RECEIVED, "routed": ROUTED, "delivered": DELIVERED}
 POLICIES: Final = ("block", "drop", "disconnect")
@@ -44,6 +44,7 @@ class Open(Struct, frozen=True, array_like=True, tag=1):
     noticed: Number  # how many notices of the session the client has
     policy: Name  # for deliveries that the client does not take: one of POLICIES
     window: Annotated[int, Meta(ge=1, le=MAX_WINDOW)]  # deliveries sent ahead of `Take`
+    application: Name = ""  # whose events it publishes and gets
 
 
 class Join(Struct, frozen=True, array_like=True, tag=2):
@@ -284,6 +285,7 @@ class Probe(Struct, frozen=True, array_like=True, tag=53):
     event: dict[str, Any]
     subscription: Name
     hops: Annotated[int, Meta(ge=0, le=64)]
+    application: Name = ""
 
 
 class Found(Struct, frozen=True, array_like=True, tag=54):

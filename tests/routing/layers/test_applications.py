@@ -9,7 +9,8 @@ import pytest
 
 from tests.routing.running import Log, network_of, router_of
 from tidings.overlay.topologies import topology
-from tidings.routing.layers.router import ApplicationError, LayeredRouter
+from tidings.routing.layers.application import ApplicationError
+from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import Consignment, Listed, Put
 from tidings.routing.protocol import (

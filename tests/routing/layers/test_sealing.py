@@ -14,7 +14,14 @@ from tests.routing.running import network_of, router_of
 from tidings.overlay.topologies import topology
 from tidings.routing.layers.matching import Matching
 from tidings.routing.layers.router import LayeredRouter
-from tidings.routing.layers.sealing import Keyring, Open, Seal, SealError, keyring_of
+from tidings.routing.layers.sealing import (
+    SEALS,
+    Keyring,
+    Open,
+    Seal,
+    SealError,
+    keyring_of,
+)
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import Publication, Put, Sealed, Walk
 from tidings.routing.protocol import Publish, Subscribe
@@ -131,7 +138,7 @@ class Unparsed(Seal):
 
 
 def test_a_payload_that_is_merely_not_parsed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidings.routing.layers.router.Seal", Unparsed)
+    monkeypatch.setitem(SEALS, "application", Unparsed)
     network, log, edges = domains("everywhere", "list")
     subscribed(network, {edges[0]: ["a = 'canary'"]})
     published(network, log, edges[3], {"a": "canary"})

@@ -7,7 +7,7 @@ The baseline.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tidings.matching.contract import Matcher
@@ -39,6 +39,7 @@ from tidings.routing.protocol import (
     Unadvertise,
     Unsubscribe,
     Woken,
+    all_wanted,
 )
 from tidings.routing.truth import Situation, wrong_subscriptions
 
@@ -135,9 +136,7 @@ class FloodRouter:
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
         }
 
-    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
-        """The places of the events that somebody may want: all of them."""
-        return range(len(events))
+    look_ahead = staticmethod(all_wanted)
 
     def is_settled(self) -> bool:
         """Always: there is nothing to tell."""

@@ -40,14 +40,14 @@ class Lists:
         """Send a packet to other nodes, each once."""
         if targets:
             digest = self.plane.routes.digest
-            self._pass_on(Listed(targets, digest, 0, inner), now, out)
+            self._pass_on(Listed(targets, digest, 0, inner, self.plane.node), now, out)
 
     def received(self, packet: Listed, now: int, out: list[Action]) -> LayerPacket | None:
         """Pass a packet on; returns what is in it if it is for this node as well."""
         me = self.plane.node
         others = tuple(target for target in packet.targets if target != me)
         if others:
-            self._pass_on(Listed(others, packet.topology, packet.turns, packet.inner), now, out)
+            self._pass_on(_part(packet, others), now, out)
         return packet.inner if len(others) < len(packet.targets) else None
 
     def find(self, topology: int) -> Routes | None:
@@ -86,21 +86,18 @@ class Lists:
         left: dict[str, None] = dict.fromkeys(packet.targets)
         if routes is not None:
             for hop, part in self._divide(routes, left):
-                out.append(Send(hop, Listed(part, packet.topology, packet.turns, packet.inner)))
+                out.append(Send(hop, _part(packet, part)))
         if not left:
             return
-        rest = tuple(left)
         if not self.plane.is_settled():
-            self._hold(Listed(rest, packet.topology, packet.turns, packet.inner), now, until, out)
+            self._hold(_part(packet, tuple(left)), now, until, out)
             return
         if routes is not newest and packet.turns < MOST_TURNS:
-            turns = packet.turns + 1
+            turns, root = packet.turns + 1, self.plane.node
             for hop, part in self._divide(newest, left):
-                out.append(Send(hop, Listed(part, newest.digest, turns, packet.inner)))
+                out.append(Send(hop, Listed(part, newest.digest, turns, packet.inner, root)))
         if left:
-            out.append(
-                Drop("no path", Listed(tuple(left), packet.topology, packet.turns, packet.inner))
-            )
+            out.append(Drop("no path", _part(packet, tuple(left))))
 
     def _divide(self, routes: Routes, left: dict[str, None]) -> list[tuple[str, tuple[str, ...]]]:
         """The targets behind each neighbour whose link is up; those are no longer left."""
@@ -122,3 +119,8 @@ class Lists:
         if until is None:
             until = now + 2 * self.plane.timing.hold_most
         self._held.append((until, packet))
+
+
+def _part(packet: Listed, targets: tuple[str, ...]) -> Listed:
+    """The same packet for some of its targets."""
+    return Listed(targets, packet.topology, packet.turns, packet.inner, packet.root)

@@ -87,6 +87,7 @@ class Matching:
         self.epochs = self.epochs_of(self.node, Epoch.of(application, settings, self._lives()))
         self.store = Store(matcher)
         self.placing = self.placing_of(application, self.node, self.life, self.timing)
+        self.placing.public = seal.public
         self.walks = self.walks_of(self.node, self.timing)
         self.subscriptions: dict[str, str] = {}
         self._slots: dict[str, dict[tuple[str, Slot], str]] = {}  # of each, in all epochs kept
@@ -296,7 +297,7 @@ class Matching:
             del self._unestablished[id]
             self._established[id] = None
         if done:
-            out.append(Established(done))
+            out.append(Established(done, self.application))
 
     def _lies(self, id: str) -> bool:
         """Whether a subscription lies wherever some epoch that is kept wants it."""
@@ -439,7 +440,23 @@ class Matching:
             )
             self.lists.send((stops[0][0],), self.seal.wrap(onward), now, out)
         elif found:
-            self.hand(walk.payload or walk.publication, found, now, out)
+            self._hand(walk, found, now, out)
+
+    def _hand(self, walk: Walk, nodes: tuple[str, ...], now: int, out: list[Action]) -> None:
+        """Hand an event over, sealed as its application wants."""
+        payload: Payload = walk.payload
+        if not payload:
+            publics = self.store.publics(nodes) if self.settings.seal == "subscriber" else {}
+            if self.settings.seal == "subscriber" and len(publics) < len(nodes):
+                out.append(Drop("no key of a subscriber's node", walk))
+                nodes = tuple(publics)
+            payload = self.seal.addressed(walk.publication, publics)
+        self.hand(payload, nodes, now, out)
+
+    def rekey(self, now: int, out: list[Action]) -> None:
+        """The keys of this node are others from now on."""
+        self.placing.rekey(self.seal.public)
+        self._tell_all(self.placing.channels, now, out)
 
     def _answer(self, walk: Walk, left: int, found: tuple[str, ...]) -> Walked:
         return Walked(self.application, walk.life, walk.number, walk.part, left, found)
@@ -462,7 +479,7 @@ class Matching:
         if self.settings.gather:
             return tuple(dict.fromkeys((*found, *owners)))
         if owners:
-            self.hand(walk.payload or walk.publication, owners, now, out)
+            self._hand(walk, owners, now, out)
         return found
 
     def _audit(self, walk: Walk, matched: set[tuple[str, int]], out: list[Action]) -> None:
@@ -505,7 +522,7 @@ class Matching:
             if walk.stops:
                 self._resume(walk, now, out)
             elif walk.found:
-                self.hand(walk.payload or walk.publication, walk.found, now, out)
+                self._hand(walk, walk.found, now, out)
         if self._report_at is not None and now >= self._report_at:
             self._report_at = None
             missing = self._missing()

@@ -51,6 +51,7 @@ class Placing:
         self.owner = owner
         self.life = life
         self.timing = timing
+        self.public = b""  # the owner's key, if those who hold something need it
         self.channels: dict[str, Channel] = {}
         self._told: set[str] = set()  # nodes that may hold something
         self._number = 0
@@ -70,6 +71,13 @@ class Placing:
             channel = self.channels.setdefault(node, Channel())
             channel.known = False
             channel.put = None
+
+    def rekey(self, public: bytes) -> None:
+        """The owner has another key: whoever holds something must hear of it."""
+        if public != self.public:
+            self.public = public
+            for node in list(self.channels):
+                self.restart(node)
 
     def forget(self, node: str) -> None:
         """A node is gone."""
@@ -110,6 +118,7 @@ class Placing:
             added=tuple((slot, wanted[slot]) for slot in slots if slot in wanted),
             removed=tuple(slot for slot in slots if slot not in wanted),
             digest=channel.digest,
+            public=self.public,
         )
         channel.sent = dict.fromkeys(slots)
         channel.changed = {}

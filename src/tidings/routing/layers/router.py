@@ -1,8 +1,7 @@
 """A node with two layers (L1): one finds who wants an event, the other gets it there.
 
-`Layers` are the two for one application; neither knows the other, and this file joins them: what
-the matching layer hands over, the delivery layer sends; what arrives, the subscriptions here get.
-`LayeredRouter` holds the broadcast plane that both stand on.
+`LayeredRouter` holds the broadcast plane that both stand on, and the applications that share the
+node (L4): one without a name, and perhaps others.
 """
 
 from __future__ import annotations
@@ -10,39 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
-from tidings.routing.layers.delivery import DELIVERY, Spreading
+from tidings.routing.layers.application import ApplicationError, Layers
+from tidings.routing.layers.delivery import Spreading
 from tidings.routing.layers.lists import Lists
-from tidings.routing.layers.matching import Matching, UnplacedError
-from tidings.routing.layers.rendezvous import RendezvousError
-from tidings.routing.layers.sealing import Keyring, Open, Seal, SealError
+from tidings.routing.layers.sealing import Keyring
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
     Answer,
-    Configured,
-    Consignment,
     Hello,
     LayerPacket,
     Listed,
-    Payload,
-    Put,
     Records,
-    Report,
     Returned,
-    Sealed,
     Spread,
-    Stored,
     Summary,
-    Walk,
-    Walked,
 )
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
-from tidings.routing.planes.once import Once
 from tidings.routing.planes.replies import Replies
 from tidings.routing.planes.steady import Steady
 from tidings.routing.planes.topology import Topologies
@@ -61,154 +47,17 @@ from tidings.routing.protocol import (
     LinkUp,
     Publish,
     Received,
-    Refused,
     Subscribe,
     Timing,
     Unadvertise,
     Unsubscribe,
     Within,
     Woken,
+    all_wanted,
     earliest,
 )
 
 ONLY = ""  # the application of a router that has one
-
-
-class ApplicationError(ValueError):
-    """An application that does not exist, or settings that it cannot have."""
-
-
-class Layers:
-    """The two layers of one application at one node, and the subscriptions there."""
-
-    matching_of: type[Matching] = Matching
-    once_of: type[Once] = Once
-
-    def __init__(
-        self,
-        application: str,
-        settings: Layering,
-        lists: Lists,
-        spreading: Spreading,
-        matcher: Callable[[], Matcher],
-        board: Board | None,
-        keys: Keyring | None,
-    ) -> None:
-        self.application = application
-        self.seal: Seal | Open = Open()
-        if settings.seal != "none":
-            self.seal = Seal(application, keys or Keyring())
-        plane = lists.plane
-        self.node = plane.node
-        self.lists = lists
-        self._spreading = spreading
-        self._configured: Configured | None = None  # the newest change of settings
-        self.local = Local(plane.node, plane.life, None if board is not None else matcher)
-        self.matching = self.matching_of(
-            application, settings, lists, matcher, self.hand, self.seal
-        )
-        self.delivery = DELIVERY[settings.delivery].make(application, lists, spreading)
-        self._once = self.once_of()
-
-    def hand(
-        self, payload: Payload, destinations: tuple[str, ...], now: int, out: list[Action]
-    ) -> None:
-        """From the matching layer to the delivery layer: an event, and where it must go."""
-        others = tuple(node for node in destinations if node != self.node)
-        if len(others) < len(destinations):
-            self.arrived(payload, out)
-        self.delivery.send(payload, others, now, out)
-
-    def arrived(self, payload: Payload, out: list[Action]) -> None:
-        """From the delivery layer to the subscriptions here."""
-        publication = self.seal.open_event(payload)
-        if publication is not None and self._once.first(publication):
-            self.local.deliver(publication, out)
-
-    def used(self, cause: Subscribe | Unsubscribe | Publish, now: int, out: list[Action]) -> None:
-        """A user of the application wants something."""
-        if not self.seal.may_use and not isinstance(cause, Unsubscribe):
-            raise SealError(
-                f"application {self.application!r} is sealed: expected its key to publish and "
-                "subscribe, found none"
-            )
-        match cause:
-            case Publish(event):
-                self.matching.publish(self.local.publish(event), now, out)
-            case Subscribe(id, predicate):
-                self.local.subscribe(id, predicate)
-                try:
-                    self.matching.subscribe(id, predicate, now, out)
-                except UnplacedError as error:
-                    self.local.unsubscribe(id)
-                    self.matching.unsubscribe(id, now, out)
-                    out.append(Refused((id,), str(error)))
-            case Unsubscribe():
-                id = self.local.meant(cause)
-                self.local.unsubscribe(id)
-                self.matching.unsubscribe(id, now, out)
-
-    def received(self, packet: LayerPacket | Spread, now: int, out: list[Action]) -> None:
-        """A packet of the application, for this node."""
-        match packet:
-            case Consignment() | Spread():
-                self.arrived(packet.payload, out)
-            case Put():
-                self.matching.received_put(packet, now, out)
-            case Stored():
-                self.matching.received_kept(packet, now, out)
-            case Report():
-                self.matching.received_report(packet, now, out)
-                if packet.asks and self._configured is not None:
-                    self.lists.send((packet.node,), self._configured, now, out)
-            case Walk():
-                self.matching.received_walk(packet, now, out)
-            case Sealed():
-                self.matching.received_box(packet, now, out)
-            case Walked():
-                self.matching.walks.walked(packet, now)
-            case Configured():
-                self._adopt(packet, now, out)
-
-    # Other settings, while it runs
-
-    def configure(self, changes: dict[str, Any], now: int, out: list[Action]) -> None:
-        """Change settings at all nodes: nothing is lost or doubled meanwhile (`epochs`)."""
-        number = 1 if self._configured is None else self._configured.number + 1
-        before = msgspec.to_builtins(self.matching.settings)
-        settings = {**before, **changes}
-        _checked(settings, self.matching.settings)
-        packet = Configured(self.application, number, self.node, settings)
-        self._adopt(packet, now, out)
-        others = tuple(self.matching.epochs.others())
-        self.lists.send(others, packet, now, out)
-
-    def _adopt(self, packet: Configured, now: int, out: list[Action]) -> None:
-        known = self._configured
-        if known is not None and (known.number, packet.node) >= (packet.number, known.node):
-            return
-        try:
-            settings = _checked(packet.settings, self.matching.settings)
-        except ApplicationError as error:
-            out.append(Drop(f"settings that cannot be used: {error}", packet))
-            return
-        self._configured = packet
-        self.delivery = DELIVERY[settings.delivery].make(
-            self.application, self.lists, self._spreading
-        )
-        self.matching.configure(settings, now, out)
-
-
-def _checked(settings: dict[str, Any], before: Layering) -> Layering:
-    """Settings that an application may change to, given those that it has."""
-    try:
-        found = msgspec.convert(settings, Layering)
-        found.function()
-    except (msgspec.ValidationError, RendezvousError) as error:
-        raise ApplicationError(f"settings: {error}") from None
-    if found.seal != before.seal:
-        raise ApplicationError(f"settings: seal: expected {before.seal!r}, found {found.seal!r}")
-    return found
 
 
 class LayeredRouter:
@@ -234,7 +83,7 @@ class LayeredRouter:
         matcher: Callable[[], Matcher] = Scan,
         board: Board | None = None,
         options: Layering | None = None,
-        keys: Keyring | Mapping[str, Keyring] | None = None,
+        keys: Keyring | Mapping[str, Keyring | Sequence[Keyring]] | None = None,
         applications: Mapping[str, Layering] | None = None,
     ) -> None:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
@@ -244,7 +93,7 @@ class LayeredRouter:
         self._clock = Steady()
         self.applications: dict[str, Layers] = {}
         for name, settings in {ONLY: options or Layering(), **(applications or {})}.items():
-            mine = keys.get(name) if isinstance(keys, Mapping) else keys
+            mine = keys.get(name, ()) if isinstance(keys, Mapping) else keys or ()
             self.applications[name] = self.layers_of(
                 name, settings, self.lists, self.spreading, matcher, board, mine
             )
@@ -345,45 +194,11 @@ class LayeredRouter:
         settled = [layers.matching.is_settled() for layers in self.applications.values()]
         return self.plane.is_settled() and all(settled)
 
-    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
-        """The places of the events that somebody may want: all of them."""
-        return range(len(events))
+    look_ahead = staticmethod(all_wanted)
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """For each link, whether an event of this source would take it from here, and why."""
-        found: dict[str, tuple[bool, str]] = {}
-        settings = self.layers.matching.settings
-        known = self.plane.neighbours.known
-        if settings.matching == "regions":
-            return dict.fromkeys(known, (True, "perhaps: that depends on the walk it takes"))
-        behind = self._behind(source, self.layers.matching.wanting(event))
-        children = self.plane.routes.children(source)
-        for name in known:
-            wanting = behind.get(name, ())
-            if settings.delivery == "tree" and name in children and behind:
-                found[name] = (True, f"it goes to all nodes, on the tree of {source}")
-            elif wanting:
-                found[name] = (True, f"on the path to {', '.join(wanting)}")
-            else:
-                found[name] = (False, "no node that wants it is on a path by this link")
-        return found
-
-    def _behind(self, source: str, owners: set[str]) -> dict[str, list[str]]:
-        """Of the nodes that want an event, those that it reaches by each link from here.
-
-        With the delivery layer `tree` they matter wherever they are: if there is any.
-        """
-        routes = self.plane.routes
-        distances = routes.topology.distances(source)
-        mine = routes.topology.distances(routes.node)
-        found: dict[str, list[str]] = {}
-        for owner in sorted(owners - {source}):
-            hop = routes.hop.get(owner, "")
-            if self.layers.matching.settings.delivery == "tree" or (
-                hop and distances[owner] == distances[routes.node] + mine[owner]
-            ):
-                found.setdefault(hop, []).append(owner)
-        return found
+        return self.layers.explain_links(source, event)
 
     # Packets
 

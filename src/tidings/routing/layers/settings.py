@@ -35,7 +35,14 @@ class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     by_key: bool = True  # whether a stop asks only subscriptions with the event's key
     by_source: bool = False  # whether the events of a source take the same walk, and stay in order
     audit: Annotated[int, Meta(ge=0)] = 0  # one event in so many also visits all regions; 0: none
-    seal: Literal["none", "application"] = "none"
+    seal: Literal["none", "application", "subscriber"] = "none"
+
+    def __post_init__(self) -> None:
+        if self.gather and self.seal == "subscriber":
+            raise ValueError(
+                "gather: expected false with seal 'subscriber', because only the stop that finds a "
+                "subscriber knows its key"
+            )
 
     def function(self) -> Rendezvous:
         """Its rendezvous function; only `regions` needs one."""

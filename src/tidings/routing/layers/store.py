@@ -34,7 +34,7 @@ def digest_of_all(entries: dict[Slot, str]) -> int:
 class Shelf:
     """What is held for one owner."""
 
-    __slots__ = ("agrees", "digest", "entries", "life", "number")
+    __slots__ = ("agrees", "digest", "entries", "life", "number", "public")
 
     def __init__(self, life: int) -> None:
         self.life = life
@@ -42,6 +42,7 @@ class Shelf:
         self.agrees = True  # whether it left what the owner thinks
         self.entries: dict[Slot, tuple[str, int]] = {}  # with the number in its matcher
         self.digest = 0
+        self.public = b""  # the owner's key, where events are sealed for each subscriber's node
 
 
 class Store:
@@ -71,6 +72,7 @@ class Store:
                 self._remove(holding, slot)
                 self._add(put.owner, holding, slot, text)
             holding.number = put.number
+            holding.public = put.public
             holding.agrees = holding.digest == put.digest
         return holding.agrees
 
@@ -92,6 +94,11 @@ class Store:
                 if key in (one, ANY):
                     found.update((self._owners[int(n)], one) for n in matcher.match(event))
         return found
+
+    def publics(self, owners: Iterable[str]) -> dict[str, bytes]:
+        """The keys of those owners who have told one."""
+        shelves = ((owner, self.holdings.get(owner)) for owner in owners)
+        return {owner: shelf.public for owner, shelf in shelves if shelf and shelf.public}
 
     def _add(self, owner: str, holding: Shelf, slot: Slot, text: str) -> None:
         _, regions, home, key = slot

@@ -26,11 +26,22 @@ class Local:
     ('ada',)
     """
 
-    __slots__ = ("_matcher", "_published", "advertisements", "life", "node", "subscriptions")
+    __slots__ = (
+        "_matcher",
+        "_published",
+        "advertisements",
+        "application",
+        "life",
+        "node",
+        "subscriptions",
+    )
 
-    def __init__(self, node: str, life: int, matcher: Callable[[], Matcher] | None) -> None:
+    def __init__(
+        self, node: str, life: int, matcher: Callable[[], Matcher] | None, application: str = ""
+    ) -> None:
         self.node = node
         self.life = life
+        self.application = application
         self.subscriptions: dict[str, str] = {}  # predicate by id
         self.advertisements: dict[str, str] = {}
         self._matcher = None if matcher is None else matcher()  # None: a board decides
@@ -92,8 +103,9 @@ class Local:
         With a board, `Deliver` names none: its owner asks the board who gets the event.
         """
         if self._matcher is None:
-            out.append(Deliver((), publication))
+            out.append(Deliver((), publication, self.application))
             return
         here = self._matcher.match(publication.event)
         if here:  # sorted, because matchers find them in different orders
-            out.append(Deliver(tuple(sorted(map(str, here))), publication))
+            names = tuple(sorted(map(str, here)))
+            out.append(Deliver(names, publication, self.application))

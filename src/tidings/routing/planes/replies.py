@@ -54,7 +54,9 @@ class Replies:
     def reply(self, cause: Feedback, out: list[Action]) -> None:
         """A subscriber here replies to the publisher of an event."""
         whose = cause.source, cause.life, cause.number
-        answer = Answer(*whose, self.node, self.life, cause.id, cause.message)
+        answer = Answer(
+            *whose, self.node, self.life, cause.id, cause.message, application=cause.application
+        )
         if cause.source == self.node:
             self._arrived(answer, None, out)
             return
@@ -94,7 +96,7 @@ class Replies:
             self.turn_back(answer, came_from, REBORN, out)
         else:
             whose = answer.replier, answer.replier_life, answer.id
-            out.append(Answered(answer.number, answer.message, *whose))
+            out.append(Answered(answer.number, answer.message, *whose, answer.application))
 
     def is_reborn(self, answer: Answer) -> bool:
         """Whether the event that a reply is to was published in a former life of this node."""
