@@ -49,7 +49,7 @@ def by_rounds(load: Load, options: Options, command: str) -> Iterator[Line]:
     """Fig. 11: what the rounds of the selectivity table exclude, and gain."""
     most = Counting(load.pairs, max(PAPER_ROUNDS))
     for rounds in PAPER_ROUNDS:
-        counting = most.with_rounds(rounds)
+        counting = most.variant(rounds)
         excluded = statistics.mean(counting.excluded(event) for event in load.events[:100])
         check(counting, load)
         found = timed(

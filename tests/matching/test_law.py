@@ -1,7 +1,7 @@
 """The law of matching: every matcher finds the ids that asking each predicate would find.
 
-One set of tests over `MATCHERS`. What a predicate means is decided by the slow twin of the
-language, so `scan` is held to the law as well.
+One set of tests over `MATCHERS` and over counting with a map of counters. What a predicate means is
+decided by the slow twin of the language, so `scan` is held to the law as well.
 """
 
 import gzip
@@ -9,7 +9,8 @@ import io
 import json
 import lzma
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,12 +27,17 @@ from tidings import Event, EventError, Predicate, parse
 from tidings.language.expression import Expression
 from tidings.matching.contract import Id, Matcher
 from tidings.matching.matchers import MATCHERS
+from tidings.matching.rivals.counting import Counting
 
 STOCKS = DATA / "padres-stockquotes"
+LAWFUL: dict[str, Callable[..., Matcher]] = {
+    **MATCHERS,
+    "counting-map": partial(Counting, rounds=2, counters="map"),
+}
 # Those that can count the 214 million matches of the whole file.
 FAST = MATCHERS.keys() & {"table"}
 
-every_matcher = pytest.mark.parametrize("name", MATCHERS)
+every_matcher = pytest.mark.parametrize("name", LAWFUL)
 
 
 def holds(expression: Expression, event: Mapping[str, Any]) -> bool:
@@ -42,7 +48,7 @@ def holds(expression: Expression, event: Mapping[str, Any]) -> bool:
 
 def filled(name: str, expressions: list[Expression], bound: int = 4096) -> Matcher:
     """A matcher with the expressions, each under its place."""
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     for id, expression in enumerate(expressions):
         matcher.add(id, Predicate(expression, bound))
     return matcher
@@ -145,7 +151,7 @@ class Churn(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.matcher: Any = MATCHERS[self.name]()
+        self.matcher: Any = LAWFUL[self.name]()
         self.model: dict[Id, Expression] = {}
 
     def expected(self, event: dict[str, Any]) -> list[str]:
@@ -308,7 +314,7 @@ def typed_batches(draw: st.DrawFn) -> tuple[list[dict[str, Any]], pa.Table]:
 
 @every_matcher
 def test_a_slice_with_views_and_structs_of_nulls_is_matched(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     matcher.add(1, parse("y matches 'a+'"))
     columns = {
         "y": pa.array(["b", "aa", None, "a"], pa.string_view()),
@@ -322,7 +328,7 @@ def test_a_slice_with_views_and_structs_of_nulls_is_matched(name: str) -> None:
 @every_matcher
 @pytest.mark.parametrize("words", [[], ["a"]])
 def test_an_index_below_a_null_record_names_nothing(name: str, words: list[str]) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     matcher.add(1, parse("exists r.x"))
     matcher.add(2, parse("not exists r.x"))
     coded = pa.DictionaryArray.from_arrays(
@@ -362,7 +368,7 @@ def test_a_batch_finds_what_its_rows_find(
 
 @every_matcher
 def test_bad_json_in_a_column_is_placed(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     matcher.add("a", parse("x = 1"))
     batch = pa.table({"event": ['{"x": 1}', None, '{"x": ']})
     with pytest.raises(EventError, match="column 'event', row 2: not JSON"):
@@ -377,7 +383,7 @@ def test_bad_json_in_a_column_is_placed(name: str) -> None:
 
 @every_matcher
 def test_ids_of_both_kinds_are_kept_as_they_are(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     wanted: list[Id] = [7, "7", 0, "", -1, 2**63 - 1, "ß"]
     for id in wanted:
         matcher.add(id, parse("x > 0 or y > 0"))
@@ -390,7 +396,7 @@ def test_ids_of_both_kinds_are_kept_as_they_are(name: str) -> None:
 
 @every_matcher
 def test_ids_of_a_batch_have_one_type_whatever_is_found(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     batch = pa.table({"x": [1]})
     matcher.add(3, parse("x = 1"))
     assert matcher.match_batch(batch).schema.field("subscription").type == pa.int64()
@@ -402,7 +408,7 @@ def test_ids_of_a_batch_have_one_type_whatever_is_found(name: str) -> None:
 
 @every_matcher
 def test_a_known_id_is_not_added_and_an_unknown_one_not_removed(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     matcher.add("a", parse("x = 1"))
     with pytest.raises(KeyError, match="the id 'a' is in the table already"):
         matcher.add("a", parse("x = 2"))
@@ -418,7 +424,7 @@ def test_a_known_id_is_not_added_and_an_unknown_one_not_removed(name: str) -> No
 
 @every_matcher
 def test_the_sizes_are_those_of_the_normal_forms(name: str) -> None:
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     empty = matcher.stats()
     assert empty[:3] == (0, 0, 0)
     matcher.add("a", parse("x = 1 and y > 2 or z = 3"))
@@ -464,7 +470,7 @@ def stocks() -> Stocks:
 
 def count_matches(name: str, stocks: Stocks, quotes: pa.Table) -> "np.ndarray[Any, Any]":
     """How many of the quotes each subscription matches."""
-    matcher = MATCHERS[name]()
+    matcher = LAWFUL[name]()
     for id, predicate in enumerate(stocks.predicates):
         matcher.add(id, predicate)
     counts = np.zeros(len(stocks.predicates), np.int64)

@@ -91,7 +91,7 @@ def router(filters: int, interfaces: int, seed: int) -> Router:
     table = ForwardingTable(predicates)
     found = [sorted(map(int, table.forward(message))) for message in messages]
     for rounds in (0, ROUNDS, MAX_ROUNDS):
-        one = counting.with_rounds(rounds)
+        one = counting.variant(rounds)
         if [sorted(map(int, one.match(message))) for message in messages] != found:
             raise AssertionError(f"counting with {rounds} rounds and ours do not agree")
     constraints = sum(predicate.constraints for _, predicate in predicates)
@@ -101,7 +101,7 @@ def router(filters: int, interfaces: int, seed: int) -> Router:
 def times(made: Router, rounds: tuple[int, ...] = (0, ROUNDS)) -> list[Row]:
     """Time a message by the paper's algorithm, with each number of rounds, and by ours."""
     matchers: list[tuple[str, int, Callable[[Record], Any]]] = [
-        (COUNTING, number, made.counting.with_rounds(number).match) for number in rounds
+        (COUNTING, number, made.counting.variant(number).match) for number in rounds
     ]
     matchers.append((OURS, 0, made.table.forward))
     about = {"constraints": made.constraints, "matched": statistics.mean(map(len, made.found))}

@@ -13,7 +13,8 @@ from tidings import parse
 from tidings.language.constraint import Constraint
 from tidings.language.predicate import Predicate
 from tidings.matching.rivals import counting_kernels as ck
-from tidings.matching.rivals.counting import Counting, split
+from tidings.matching.rivals.counting import KINDS, Counters, Counting, split
+from tidings.matching.workload import ForwardingWorkload
 
 # Figure 2 of the paper. The first constraint's constant is not legible in our copy.
 FORWARDING_TABLE = {
@@ -27,11 +28,12 @@ FORWARDING_TABLE = {
 TEXT_OPERATORS = ["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains"]
 NUMBER_OPERATORS = TEXT_OPERATORS[:6]
 
+every_kind_of_counters = pytest.mark.parametrize("counters", KINDS)
 words = st.text(alphabet="abé\U0001f600", max_size=5)
 
 
-def table(texts: dict[str, str], rounds: int = 0) -> Counting:
-    return Counting(((id, parse(text)) for id, text in texts.items()), rounds)
+def table(texts: dict[str, str], rounds: int = 0, counters: Counters = "array") -> Counting:
+    return Counting(((id, parse(text)) for id, text in texts.items()), rounds, counters)
 
 
 def asked(subscriptions: dict[Any, Predicate], event: dict[str, Any]) -> list[Any]:
@@ -53,9 +55,13 @@ def test_gives_the_ids_that_asking_every_predicate_gives(
         assert sorted(counting.match(event)) == asked(subscriptions, event)
 
 
-@pytest.mark.parametrize("rounds", [0, 3])
+@every_kind_of_counters
 @given(st.data())
-def test_disjunctions_of_indexed_constraints(rounds: int, data: st.DataObject) -> None:
+def test_selectivity_cbf_is_the_broadcast_among_matching_interfaces(
+    counters: Counters, data: st.DataObject
+) -> None:
+    """Figure 7 with a message, B and T, for any number of rounds."""
+
     def constraint(draw: st.DrawFn) -> str:
         name = draw(st.sampled_from("xyz"))
         if draw(st.booleans()):
@@ -68,11 +74,15 @@ def test_disjunctions_of_indexed_constraints(rounds: int, data: st.DataObject) -
     predicates = st.lists(filters, min_size=1, max_size=3).map(" or ".join)
     texts = data.draw(st.lists(predicates, min_size=1, max_size=12))
     subscriptions = {i: parse(text) for i, text in enumerate(texts)}
-    counting = Counting(subscriptions.items(), rounds)
+    counting = Counting(subscriptions.items(), data.draw(st.sampled_from([0, 3])), counters)
     scalar = st.one_of(words, st.integers(-3, 3), st.sampled_from([-0.5, 0.0, 2.0]))
     value = st.one_of(scalar, st.lists(scalar, max_size=3))
     for event in data.draw(st.lists(st.dictionaries(st.sampled_from("xyz"), value), max_size=5)):
-        assert sorted(counting.match(event)) == asked(subscriptions, event)
+        expected = asked(subscriptions, event)
+        assert sorted(counting.match(event)) == expected
+        broadcast = data.draw(st.sets(st.integers(0, len(texts))))
+        found = counting.match(event, broadcast)
+        assert sorted(found) == [id for id in expected if id in broadcast]
 
 
 def test_the_forwarding_table_of_figure_2() -> None:
@@ -130,6 +140,53 @@ def test_all_excluded_or_all_matched_ends_the_work() -> None:
     matched = table({"a": "x = 1", "b": "x < 2 or y = 1"})
     assert sorted(matched.match({"x": 1, "y": 1})) == ["a", "b"]
     assert matched.table.state.progress[ck.FOUND] == 2  # y was not looked up
+
+
+def test_interfaces_outside_the_broadcast_are_ignored_from_the_start() -> None:
+    counting = table({"a": "x = 1", "b": "x < 2", "c": "y = 1", "d": "true"}, rounds=1)
+    assert counting.match({"x": 1, "y": 1}, ["b", "d", "unknown"]) == ["b", "d"]
+    assert counting.match({"x": 1, "y": 1}, ["d"]) == ["d"]
+    assert counting.table.state.progress[ck.FOUND] == 0  # all are ignored, so nothing is looked up
+    assert counting.match({"x": 1, "y": 1}, []) == []
+    assert counting.excluded({"y": 1}) == 2  # those outside a broadcast are not counted
+    assert sorted(counting.match({"x": 1, "y": 1})) == ["a", "b", "c", "d"]
+
+
+@every_kind_of_counters
+def test_every_kind_of_counters_counts_many_filters(counters: Counters) -> None:
+    """Maps that grow by thousands of counters, and begin empty for the next event."""
+    workload = ForwardingWorkload(seed=5, type_by="draw")
+    subscriptions = list(workload.subscriptions(0, 4_000))
+    flat = Counting(subscriptions, 10)
+    for rounds in (0, 10):
+        other = flat.variant(rounds, counters)
+        for event in workload.events(0, 30):
+            assert sorted(map(int, other.match(event))) == sorted(map(int, flat.match(event)))
+    with pytest.raises(ValueError, match="at most the 10 rounds built, found 11"):
+        flat.variant(11, counters)
+
+
+@given(st.lists(st.integers(0, 4), min_size=40, max_size=40))
+def test_joined_interfaces_are_the_disjunctions_of_their_subscriptions(owners: list[int]) -> None:
+    workload = ForwardingWorkload(seed=7, type_by="draw", constraints=(1, 4))
+    counting = Counting(workload.subscriptions(0, 40))
+    ports = {f"port {n}": [i for i, o in enumerate(owners) if o == n] for n in set(owners)}
+    joined = counting.join(ports, rounds=9)
+    built = Counting(joined.subscriptions.items(), rounds=9)
+    for event in workload.events(0, 20):
+        found = set(counting.match(event))
+        expected = sorted(port for port, ids in ports.items() if found.intersection(ids))
+        assert sorted(joined.match(event)) == sorted(built.match(event)) == expected
+        assert joined.excluded(event) == built.excluded(event)
+
+
+def test_joining_takes_every_subscription_once() -> None:
+    counting = table({"a": "x = 1", "b": "x = 2"})
+    for wrong in ({"port": ["a"]}, {"port": ["a", "b"], "other": ["a"]}):
+        with pytest.raises(ValueError, match="every subscription behind one interface"):
+            counting.join(wrong)
+    with pytest.raises(ValueError, match="have filters with constraints"):
+        table({"a": "true"}).join({"port": ["a"]})
 
 
 def test_the_filters_of_a_matched_subscription_are_skipped() -> None:
@@ -247,3 +304,5 @@ def test_an_empty_table_matches_nothing() -> None:
         assert counting.stats()[:3] == (0, 0, 0)
     with pytest.raises(ValueError, match="0 or more rounds"):
         Counting(rounds=-1)
+    with pytest.raises(ValueError, match="expected counters array, map, hash, found 'list'"):
+        Counting(counters="list")  # type: ignore[arg-type]

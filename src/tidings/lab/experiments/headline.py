@@ -36,7 +36,7 @@ def sweep(setting: Setting) -> list[Parameters]:
 def measure(parameters: Parameters) -> Iterator[Row]:
     kind, filters = parameters["kind"], parameters["filters"]
     made = router(filters, INTERFACES if kind == "twenty" else filters, parameters["seed"])
-    counting = made.counting.with_rounds(ROUNDS)
+    counting = made.counting.variant(ROUNDS)
     if kind == "excluded":
         excluded = statistics.mean(counting.excluded(message) for message in made.messages)
         yield {"matcher": COUNTING, "constraints": made.constraints, "excluded": excluded}

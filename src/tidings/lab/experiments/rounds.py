@@ -29,7 +29,7 @@ def sweep(setting: Setting) -> list[Parameters]:
 def measure(parameters: Parameters) -> Iterator[Row]:
     made = router(parameters["filters"], parameters["filters"], parameters["seed"])
     for rounds in ROUNDS:
-        counting = made.counting.with_rounds(rounds)
+        counting = made.counting.variant(rounds)
         yield {
             "rounds": rounds,
             "constraints": made.constraints,

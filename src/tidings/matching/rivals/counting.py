@@ -8,6 +8,14 @@ their filters. When all constraints of a filter have been met, its subscription 
 search skips the subscription's other filters. With `rounds`, it first excludes subscriptions that
 need an attribute which the event lacks (4.3). The compiled part is `counting_kernels`.
 
+`match(event, broadcast)` on a table is `selectivity_CBF(m, B, T)` of figure 7: it ignores the
+interfaces outside the broadcast from the start. The figure as printed has two slips: it takes the
+excluded interfaces away from those to ignore instead of adding them, and it counts a filter if its
+interface is to be ignored, not if it is not. The text of section 4.3 has both right.
+
+The figure keeps `map<filter, int> counters`. By default `Counting` counts in a flat array, which is
+faster; with `counters="map"` or `"hash"` it counts in an ordered or a hashed map.
+
 Beyond the paper, the index also holds `<=`, `>=`, `!=`, `exists` and the types int and real. Any
 other constraint (`between`, `in`, `like`, `matches`, one that ignores case or is negated, a test of
 another dialect) is evaluated in Python once per event and counted like the rest. A predicate
@@ -21,8 +29,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -63,6 +71,8 @@ COMPARISONS: Final = {
     ">": ck.GREATER,
     ">=": ck.GREATER_EQUAL,
 }
+Counters = Literal["array", "map", "hash"]  # flat; like std::map; like std::unordered_map
+KINDS: Final[dict[Counters, int]] = {"array": ck.ARRAY, "map": ck.TREE, "hash": ck.HASH}
 PARTS: Final = {"prefix": ck.PREFIX, "suffix": ck.SUFFIX, "contains": ck.CONTAINS}
 OPERATORS: Final = COMPARISONS | PARTS
 # Bound on the rest of a number beyond its double; 64-bit constants never leave as much.
@@ -111,13 +121,21 @@ class Selectivity(NamedTuple):
 class State(NamedTuple):
     """What a match writes. It resets `counters` and `ignored` at its end; the rest has stamps."""
 
-    counters: Array  # by filter: constraints still missing
+    counters: Array  # by filter: constraints still missing; unused if a map counts
     ignored: Array  # a bit for each interface: excluded, or matched already
     seen: Array  # by constraint: the last event that found it, if it could be found again
     present: Array  # by attribute: the last event that had it
     found: Array  # the struct Run: the constraints satisfied
     matched: Array  # interfaces
     progress: Array
+
+
+class Filters(NamedTuple):
+    """Filters as numbers of constraints."""
+
+    constraints: Array  # those of each filter, one filter after the other
+    ends: Array  # by filter: where its constraints end
+    owner: Array  # by filter: its interface
 
 
 class CountingTable(NamedTuple):
@@ -132,11 +150,13 @@ class CountingTable(NamedTuple):
     interfaces: list[Id]
     always: list[Id]  # satisfied by every event
     unbounded: list[tuple[Id, Predicate]]  # without normal form
+    listed: Filters  # the right side from its other end; matching does not need it
+    attributes: Array  # by constraint: its attribute, or -1 if it can hold without it
 
-    def search(self) -> ck.Search:
+    def search(self, counters: Counters) -> ck.Search:
         """The compiled search over these arrays."""
         parts = (self.left, self.right, self.selectivity, self.state)
-        return ck.Search(*parts, self.names, self.interfaces, split)
+        return ck.Search(*parts, self.names, self.interfaces, split, KINDS[counters])
 
     @property
     def bytes(self) -> int:
@@ -155,10 +175,18 @@ class Counting:
     ['loud']
     """
 
-    def __init__(self, subscriptions: Iterable[tuple[Id, Predicate]] = (), rounds: int = 0) -> None:
+    def __init__(
+        self,
+        subscriptions: Iterable[tuple[Id, Predicate]] = (),
+        rounds: int = 0,
+        counters: Counters = "array",
+    ) -> None:
         if rounds < 0:
             raise ValueError(f"expected 0 or more rounds, found {rounds}")
+        if counters not in KINDS:
+            raise ValueError(f"expected counters {', '.join(KINDS)}, found {counters!r}")
         self.rounds = rounds
+        self.counters: Counters = counters
         self.subscriptions: dict[Id, Predicate] = {}
         self._table: CountingTable | None = None
         self._search: ck.Search | None = None
@@ -178,13 +206,22 @@ class Counting:
         del self.subscriptions[id]
         self._table = None
 
-    def match(self, event: EventLike) -> list[Id]:
+    def match(self, event: EventLike, broadcast: Collection[Id] | None = None) -> list[Id]:
+        """The subscriptions that the event satisfies, among those in `broadcast`."""
         attributes = event if type(event) is dict else read(event)
         table = self.table
-        ids = self._found(table, attributes)
-        ids.extend(table.always)
-        if table.unbounded:
-            ids.extend(id for id, predicate in table.unbounded if predicate.matches(attributes))
+        if broadcast is None:
+            ids = self._found(table, attributes)
+            ids.extend(table.always)
+            others = table.unbounded
+        else:
+            allowed = set(broadcast)
+            outside = [n for n, id in enumerate(table.interfaces) if id not in allowed]
+            ids = self._found(table, attributes, outside)
+            ids.extend(id for id in table.always if id in allowed)
+            others = [pair for pair in table.unbounded if pair[0] in allowed]
+        if others:
+            ids.extend(id for id, predicate in others if predicate.matches(attributes))
         return ids
 
     def match_batch(self, batch: Batch, json: str | None = None) -> pa.Table:
@@ -193,16 +230,45 @@ class Counting:
     def stats(self) -> Stats:
         return stats_of(self.subscriptions.values(), self.table.bytes)
 
-    def with_rounds(self, rounds: int) -> Counting:
+    def variant(self, rounds: int, counters: Counters = "array") -> Counting:
         """The same subscriptions with at most as many rounds; both matchers share the index."""
         if not 0 <= rounds <= self.rounds:
             raise ValueError(f"expected at most the {self.rounds} rounds built, found {rounds}")
-        other = Counting(rounds=rounds)
+        other = Counting(rounds=rounds, counters=counters)
         other.subscriptions = self.subscriptions
         table = self.table
         rows = Selectivity(*(column[:rounds] for column in table.selectivity))
         other._table = table._replace(selectivity=rows)
         return other
+
+    def join(self, interfaces: Mapping[Any, Sequence[Id]], rounds: int = 0) -> Counting:
+        """The same filters behind fewer interfaces, each the disjunction of some subscriptions.
+
+        Every subscription belongs to one interface. Both matchers share the index.
+        """
+        table = self.table
+        if table.always or table.unbounded:
+            raise ValueError("expected subscriptions that all have filters with constraints")
+        places = {id: place for place, id in enumerate(table.interfaces)}
+        owner = np.full(len(places), -1, np.int32)
+        joined = Counting(rounds=rounds)
+        for number, (interface, members) in enumerate(interfaces.items()):
+            owner[[places[id] for id in members]] = number
+            filters = (f for id in members for f in self.subscriptions[id].filters)
+            joined.subscriptions[interface] = Predicate.of(sorted(filters))
+        if (owner < 0).any() or sum(map(len, interfaces.values())) != len(places):
+            raise ValueError("expected every subscription behind one interface")
+        listed = table.listed._replace(owner=owner[table.listed.owner])
+        right = table.right._replace(owner=listed.owner)
+        known, names = table.attributes, len(table.names)
+        joined._table = table._replace(
+            right=right,
+            selectivity=_build_selectivity(listed, known, names, len(interfaces), rounds),
+            state=_new_state(right, known.size, names, len(interfaces)),
+            interfaces=list(interfaces),
+            listed=listed,
+        )
+        return joined
 
     def excluded(self, event: EventLike) -> int:
         """How many subscriptions the rounds of the selectivity table exclude for an event."""
@@ -218,19 +284,22 @@ class Counting:
             self._search = None
         return self._table
 
-    def _found(self, table: CountingTable, event: Mapping[str, Any]) -> list[Id]:
-        """The ids that the search finds; the table's state says how."""
+    def _found(
+        self, table: CountingTable, event: Mapping[str, Any], outside: Sequence[int] = ()
+    ) -> list[Id]:
+        """The ids that the search finds, none of those `outside`; the table's state says how."""
         if self._search is None:
-            self._search = table.search()
+            self._search = table.search(self.counters)
         others: Sequence[int] = ()
         if any(table.others):
             if type(event) is not Event and not PLAIN.issuperset(map(type, event.values())):
                 event = Event(event)  # it has lists or records
             others = _satisfied(table.others, event)
-        return self._search.match(event, others)
+        return self._search.match(event, others, outside)
 
     def __repr__(self) -> str:
-        return f"Counting({len(self.subscriptions)} subscriptions, rounds={self.rounds})"
+        count = len(self.subscriptions)
+        return f"Counting({count} subscriptions, rounds={self.rounds}, counters={self.counters!r})"
 
 
 # Matching
@@ -278,14 +347,6 @@ class Slot(NamedTuple):
 
 
 Slots = dict[tuple[int, int], Slot]  # by attribute and type
-
-
-class Filters(NamedTuple):
-    """Filters as numbers of constraints."""
-
-    constraints: Array  # those of each filter, one filter after the other
-    ends: Array  # by filter: where its constraints end
-    owner: Array  # by filter: its interface
 
 
 def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> CountingTable:
@@ -349,6 +410,8 @@ def build(subscriptions: Mapping[Id, Predicate], rounds: int) -> CountingTable:
         interfaces,
         always,
         unbounded,
+        listed,
+        attributes,
     )
 
 
@@ -466,6 +529,7 @@ def _build_selectivity(
     words = (interfaces + 63) // 64
     if not rounds:
         return Selectivity(np.empty(0, np.int32), np.empty((0, words), np.int64))
+    listed = _by_owner(listed)
     chosen = np.full(names, -1, np.int32)
     ck.find_determinants(*listed, attributes, chosen, counts)
     order = np.argsort(-counts[0], kind="stable")[:rounds].astype(np.int32)
@@ -475,6 +539,18 @@ def _build_selectivity(
     excludes = np.zeros((order.size, words), np.int64)
     ck.find_determinants(*listed, attributes, chosen, excludes)
     return Selectivity(order, excludes)
+
+
+def _by_owner(listed: Filters) -> Filters:
+    """The same filters, those of each interface consecutive."""
+    if (listed.owner[1:] >= listed.owner[:-1]).all():
+        return listed
+    order = np.argsort(listed.owner, kind="stable")
+    sizes = np.diff(listed.ends, prepend=np.int32(0))[order]
+    ends = np.cumsum(sizes, dtype=np.int32)
+    # Each constraint moves as far as its filter does.
+    places = np.arange(listed.constraints.size) + np.repeat(listed.ends[order] - ends, sizes)
+    return Filters(listed.constraints[places], ends, listed.owner[order])
 
 
 def _new_state(network: Network, constraints: int, names: int, interfaces: int) -> State:

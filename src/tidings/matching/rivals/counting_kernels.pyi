@@ -30,6 +30,10 @@ IGNORED: int
 EXCLUDED: int
 PROGRESS: int
 
+ARRAY: int
+TREE: int
+HASH: int
+
 SLOT: np.dtype[Any]
 NODE: np.dtype[Any]
 RUN: np.dtype[Any]
@@ -46,8 +50,11 @@ class Search:
         names: dict[str, int],
         interfaces: list[Any],
         split: Callable[[int], tuple[float, int]],
+        kind: int,
     ) -> None: ...
-    def match(self, event: Mapping[str, Any], others: Sequence[int]) -> list[Any]: ...
+    def match(
+        self, event: Mapping[str, Any], others: Sequence[int], outside: Sequence[int]
+    ) -> list[Any]: ...
 
 def number_constraints(slots: _Array, starts: _Array) -> int: ...
 def count_nodes(slots: _Array, offsets: _Array, text: _Array) -> int: ...

@@ -7,7 +7,7 @@ runs of numbers: the paper's less-than chain is the run from the value's place t
 operator, and jumping onto the chain means reading where the run begins. `find_constraints` is the
 left side (sections 4.1 and 4.2) and writes such runs; `count_filters` is the right side (figure 4)
 and reads them; `exclude_interfaces` is the selectivity table (section 4.3, figure 7). An interface
-is a subscription.
+is a subscription. Counters are a flat array, or one of the maps of `counting_maps.pxi`.
 
 A row is a constant of a slot; one more row after the last of each slot only ends the runs.
 """
@@ -23,6 +23,8 @@ import numpy as np
 
 from tidings.language.event import Event
 
+include "counting_maps.pxi"
+
 # Columns of `starts`: the operators of the paper and similar ones. Those of texts are last.
 cpdef enum:
     EQUAL, UNEQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL, PREFIX, SUFFIX, CONTAINS, OPERATORS
@@ -34,6 +36,10 @@ cpdef enum:
 # What `progress` holds.
 cpdef enum:
     EPOCH, FOUND, MATCHED, IGNORED, EXCLUDED, PROGRESS
+
+# What counts: an array of what is still missing, or a map of what has been met.
+cpdef enum:
+    ARRAY, TREE, HASH
 
 # Operators at a row that the scan of substrings needs, as bits.
 cdef enum:
@@ -118,6 +124,9 @@ cdef class Search:
     cdef uint8_t[::1] sizes, counters
     cdef uint32_t[::1] wide_sizes, wide_counters
     cdef bint wide
+    cdef int kind  # of counters
+    cdef Tree tree
+    cdef Hash hash
     cdef dict names
     cdef list interfaces
     cdef object split
@@ -125,7 +134,9 @@ cdef class Search:
     cdef Py_ssize_t capacity, count
     cdef list texts  # keeps what `values` points to
 
-    def __init__(self, left, right, selectivity, state, dict names, list interfaces, split):
+    def __init__(
+        self, left, right, selectivity, state, dict names, list interfaces, split, int kind
+    ):
         self.slots_of, self.slots, self.starts, self.nodes, self.high, self.low = left
         self.begin, self.filters, self.owner, sizes = right
         self.determinants, self.excludes = selectivity
@@ -136,16 +147,19 @@ cdef class Search:
             self.wide_sizes, self.wide_counters = sizes, counters
         else:
             self.sizes, self.counters = sizes, counters
-        self.names, self.interfaces, self.split = names, interfaces, split
+        self.names, self.interfaces, self.split, self.kind = names, interfaces, split, kind
         self.texts = []
 
     def __dealloc__(self):
         PyMem_Free(self.values)
+        free_tree(self.tree.root)
+        free_hash(&self.hash)
 
-    def match(self, event, others):
+    def match(self, event, others, outside):
         """The ids of the interfaces that an event satisfies (figure 7).
 
-        `others` are constraints outside the index that the event is known to satisfy.
+        `others` are constraints outside the index that the event is known to satisfy; `outside` are
+        the interfaces, by number, that the broadcast does not use.
         """
         if not isinstance(event, dict) or not self.read(event, type(event) is Event):
             self.read(Event(event), True)  # it has lists or records
@@ -159,6 +173,8 @@ cdef class Search:
         cdef Py_ssize_t number
         for number in range(self.count):
             self.present[self.values[number].attribute] = <int32_t>progress[EPOCH]
+        for number in outside:
+            ignore(self, <int32_t>number)
         cdef bint done = exclude_interfaces(self)
         cdef int64_t first_run
         for number in range(self.count):
@@ -172,10 +188,13 @@ cdef class Search:
             for number in others:
                 add_run(self, <int32_t>number, <int32_t>number + 1, False)
             count_runs(self, first_run)
-        if self.wide:
+        if self.kind != ARRAY:
+            clear_maps(self)
+        elif self.wide:
             reset[uint32_t](self, self.wide_counters, self.wide_sizes)
         else:
             reset[uint8_t](self, self.counters, self.sizes)
+        reset_ignored(self)
         self.texts.clear()
         return self.ids()
 
@@ -419,39 +438,86 @@ cdef int find_constraints(Search search, Value *value) except -1:
 # Right side
 
 
+cdef inline bint is_ignored(int64_t *ignored, int32_t interface) noexcept:
+    """Whether the interface is excluded, or has matched already."""
+    return <uint64_t>ignored[interface >> 6] >> (interface & 63) & 1
+
+
+cdef inline bint ignore(Search search, int32_t interface) noexcept:
+    """Ignore an interface from now on; returns whether none is left."""
+    search.ignored[interface >> 6] |= <int64_t>(<uint64_t>1 << (interface & 63))
+    search.progress[IGNORED] += 1
+    return search.progress[IGNORED] == search.matched.shape[0]
+
+
+cdef inline bint add_match(Search search, int32_t interface) noexcept:
+    """Note that an interface matches; returns whether none is left."""
+    search.matched[search.progress[MATCHED]] = interface
+    search.progress[MATCHED] += 1
+    return ignore(search, interface)
+
+
 cdef bint count_runs(Search search, int64_t first_run) except -1:
-    """Count the runs found; returns whether no interface is left."""
-    if search.wide:
-        return count_filters[uint32_t](search, search.wide_counters, first_run)
-    return count_filters[uint8_t](search, search.counters, first_run)
-
-
-cdef bint count_filters(Search search, Count[::1] missing, int64_t first_run) except -1:
-    """Count the runs found against their filters; returns whether no interface is left (fig. 4)."""
-    cdef int64_t *progress = &search.progress[0]
-    cdef int64_t run, interfaces = search.matched.shape[0]
-    if first_run == progress[FOUND]:
+    """Count the runs found; returns whether no interface is left (figure 4)."""
+    if first_run == search.progress[FOUND]:
         return False
+    if search.kind != ARRAY:
+        return count_in_map(search, first_run)
+    if search.wide:
+        return count_in_array[uint32_t](search, search.wide_counters, first_run)
+    return count_in_array[uint8_t](search, search.counters, first_run)
+
+
+cdef bint count_in_array(Search search, Count[::1] missing, int64_t first_run) except -1:
+    """Count the runs found against their filters, each in its element of an array."""
+    cdef int64_t run
     cdef int32_t *filters = &search.filters[0]
     cdef int32_t *owner = &search.owner[0]
     cdef int64_t *ignored = &search.ignored[0]
     cdef Count *counters = &missing[0]
-    cdef int32_t place, filter_, interface
-    for run in range(first_run, progress[FOUND]):
+    cdef int32_t place, filter_
+    for run in range(first_run, search.progress[FOUND]):
         for place in range(search.begin[search.found[run].first], search.begin[search.found[run].end]):
             filter_ = filters[place]
-            interface = owner[filter_]
-            if <uint64_t>ignored[interface >> 6] >> (interface & 63) & 1:
+            if is_ignored(ignored, owner[filter_]):
                 continue
             counters[filter_] -= 1
-            if counters[filter_] == 0:
-                search.matched[progress[MATCHED]] = interface
-                progress[MATCHED] += 1
-                ignored[interface >> 6] |= <int64_t>(<uint64_t>1 << (interface & 63))
-                progress[IGNORED] += 1
-                if progress[IGNORED] == interfaces:
-                    return True
+            if counters[filter_] == 0 and add_match(search, owner[filter_]):
+                return True
     return False
+
+
+cdef bint count_in_map(Search search, int64_t first_run) except -1:
+    """The same with a map, where a filter has a counter once a constraint of it is met."""
+    cdef int64_t run
+    cdef int32_t *filters = &search.filters[0]
+    cdef int32_t *owner = &search.owner[0]
+    cdef int64_t *ignored = &search.ignored[0]
+    cdef int32_t place, filter_, count, size
+    for run in range(first_run, search.progress[FOUND]):
+        for place in range(search.begin[search.found[run].first], search.begin[search.found[run].end]):
+            filter_ = filters[place]
+            if is_ignored(ignored, owner[filter_]):
+                continue
+            if search.kind == TREE:
+                count = count_in_tree(&search.tree, filter_)
+            else:
+                count = count_in_hash(&search.hash, filter_)
+            if count == 0:
+                clear_maps(search)
+                raise MemoryError
+            size = search.wide_sizes[filter_] if search.wide else search.sizes[filter_]
+            if count == size and add_match(search, owner[filter_]):
+                return True
+    return False
+
+
+cdef int clear_maps(Search search) except -1:
+    """Free the counters of this event."""
+    free_tree(search.tree.root)
+    search.tree.root = NULL
+    free_hash(&search.hash)
+    return 0
 
 
 cdef extern from *:
@@ -461,43 +527,50 @@ cdef extern from *:
 cdef bint exclude_interfaces(Search search) except -1:
     """Ignore interfaces that need an attribute the event lacks; returns whether none is left.
 
-    This is figure 7. It counts the ignored interfaces once, after the last round, because counting
-    costs more than a round.
+    This is `pre_process` of figure 7. It counts the ignored interfaces once, after the last round,
+    because counting costs more than a round.
     """
     cdef int64_t *progress = &search.progress[0]
     cdef Py_ssize_t round_, word, words = search.ignored.shape[0]
     cdef int64_t count = 0
+    cdef bint any_ = False
     for round_ in range(search.determinants.shape[0]):
         if search.present[search.determinants[round_]] != progress[EPOCH]:
-            progress[EXCLUDED] = 1
+            any_ = True
             for word in range(words):
                 search.ignored[word] |= search.excludes[round_, word]
-    if progress[EXCLUDED]:
+    if any_:
         for word in range(words):
             count += count_bits(<uint64_t>search.ignored[word])
-        progress[EXCLUDED] = progress[IGNORED] = count
+        progress[EXCLUDED] = count - progress[IGNORED]
+        progress[IGNORED] = count
     return progress[IGNORED] == search.matched.shape[0]
 
 
 cdef int reset(Search search, Count[::1] counters, Count[::1] sizes) except -1:
-    """Reset `counters` and `ignored`: entry by entry if few were touched, else by copying."""
+    """Reset the counters: entry by entry if few were touched, else by copying."""
     cdef int64_t run, runs = search.progress[FOUND], touched = runs
-    cdef int64_t number, matched = search.progress[MATCHED]
     cdef int32_t place, filter_
     for run in range(runs):
         touched += search.begin[search.found[run].end] - search.begin[search.found[run].first]
     if touched * FEW > sizes.shape[0]:
         counters[:] = sizes
-    else:
-        for run in range(runs):
-            for place in range(search.begin[search.found[run].first], search.begin[search.found[run].end]):
-                filter_ = search.filters[place]
-                counters[filter_] = sizes[filter_]
-    if search.progress[EXCLUDED] or matched > search.ignored.shape[0]:
+        return 0
+    for run in range(runs):
+        for place in range(search.begin[search.found[run].first], search.begin[search.found[run].end]):
+            filter_ = search.filters[place]
+            counters[filter_] = sizes[filter_]
+    return 0
+
+
+cdef int reset_ignored(Search search) except -1:
+    """Ignore no interface any more: entry by entry if only a few have matched."""
+    cdef int64_t number, matched = search.progress[MATCHED]
+    if search.progress[IGNORED] > matched or matched > search.ignored.shape[0]:
         search.ignored[:] = 0
-    else:
-        for number in range(matched):
-            search.ignored[search.matched[number] >> 6] = 0
+        return 0
+    for number in range(matched):
+        search.ignored[search.matched[number] >> 6] = 0
     return 0
 
 
