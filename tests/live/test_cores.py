@@ -8,12 +8,15 @@ from typing import Any
 from tidings.language.predicate import parse
 from tidings.live.access import Principal
 from tidings.live.client_core import Address, ClientCore, Options
+from tidings.live.errors import RefusedError
 from tidings.live.inbox import Inbox
 from tidings.live.limits import LIMITS
 from tidings.live.settings import Dial, Settings
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster import PORT, Cluster
 from tidings.sim.streams import Agenda
+from tidings.wire.frames import frame
+from tidings.wire.messages import VERSION, Open, encode
 
 LIMITED = replace(LIMITS, queued=2, short_predicate=0)
 TOKEN = "a token of sixteen"
@@ -151,3 +154,40 @@ def test_a_predicate_that_is_read_while_rights_change_gets_the_new_ones() -> Non
         world.publish("ben", {"kind": 1, "public": public})
     world.go()
     assert [event["public"] for event in taken(inbox)] == [True]
+
+
+def test_what_goes_on_while_a_client_comes_back_is_told_once() -> None:
+    """The client takes events while it is away, and its publications wait for that room."""
+    world = World(a=())
+    ada = world.client("ada", "a")
+    ours = world.subscribe("ada", "kind = 1")
+    outcomes = [world.publish("ada", {"kind": 1, "n": n}) for n in range(4)]
+    refused = world.publish("ada", {"tidings:x": 1})
+    world.go()
+    (session,) = world.cluster.routers["a"].core.sessions.values()
+    assert session.is_held
+    assert refused == []
+    for _ in range(2):  # the second greeting says how many notices have come
+        world.cluster.cut("ada", "a", lose=True)
+        world.do("ada", lambda: taken(ours))
+        world.go(2 * SECOND)
+        assert ada.failure is None
+    assert outcomes == [[None]] * 4
+    assert [type(one) for one in refused] == [RefusedError]
+    assert ada.unreceived == 0
+
+
+def test_a_session_expires_also_after_a_greeting_that_cannot_be_true() -> None:
+    for heard, noticed in ((10**6, 0), (0, 10**6)):
+        world = World(a=())
+        ada = world.client("ada", "a")
+        position = ada.position(Inbox(1, "true", print), 0)
+        world.cluster.kill(world.cluster.clients["ada"])
+        world.go()
+        says = Open(VERSION, "", position.session, heard, heard, noticed, "block", 4)
+        world.cluster.intrude("liar", "a", frame(encode(says)), reads=True)
+        world.go()
+        router = world.cluster.routers["a"].core
+        assert len(router.sessions) == 1
+        world.go(round(router.settings.linger_s * SECOND))
+        assert not router.sessions

@@ -598,6 +598,9 @@ class RouterCore:
         if session is not None and session.hosted.name != greeting.application:
             raise WireError("application", "the session is of another one")
         resumed = session is not None
+        said = (greeting.heard, greeting.taken, greeting.noticed) if resumed else (0, 0, 0)
+        if session is not None:
+            session.check_resumable(*said)  # before anything changes: else it would never expire
         if session is None:
             if len(self.sessions) >= self.limits.sessions:
                 raise WireError("full")
@@ -615,8 +618,7 @@ class RouterCore:
         stream.polite = True
         self.counts.sessions_resumed += resumed
         credit = self.limits.credit, self.limits.credit_bytes
-        stream.send(m.Opened(self.node, session.key, resumed, session.mailbox.published, *credit))
-        said = (greeting.heard, greeting.taken, greeting.noticed) if resumed else (0, 0, 0)
+        stream.send(m.Opened(self.node, session.key, resumed, session.received, *credit))
         session.attach(stream, *said)
 
     def _check_application(self, name: str, principal: Principal) -> None:

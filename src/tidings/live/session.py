@@ -99,7 +99,7 @@ class Session:
         self._deadline: Timer | None = None  # for its next progress, while publishers wait
         self._followed: dict[int, Pending] = {}  # deliveries to report when taken
         self._reached: tuple[list[int], list[int]] = ([], [])
-        self._received = mailbox.published  # the newest publication that has arrived
+        self.received = mailbox.published  # the newest publication that has arrived
         self._batches: deque[Batch] = deque()
         self._batch_bytes = 0
         self._held = False  # whether its publications wait for a gate
@@ -117,13 +117,20 @@ class Session:
 
     # Connections
 
+    def check_resumable(self, heard: int, taken: int, noticed: int) -> None:
+        """Raise `WireError` if no client can have received and taken what this one says."""
+        if not taken <= heard <= self.mailbox.newest:
+            raise WireError("out-of-turn", f"{taken} taken and {heard} heard of other deliveries")
+        self._check_noticed(noticed)
+
     def attach(self, stream: Stream, heard: int, taken: int, noticed: int) -> None:
         """The client has connected: it has deliveries up to `heard`, its program those up to
         `taken`, and it has counted `noticed` notices."""
-        if not taken <= heard <= self.mailbox.newest:
-            raise WireError("out-of-turn", f"{taken} taken and {heard} heard of other deliveries")
+        self._take(taken, noticed)  # those who go on may say more: it goes with the other notices
+        if self.over:
+            stream.fail(WireError("slow"))
+            return
         self.stream = stream
-        self._take(taken, noticed)
         for notice in self._notices:
             stream.send_frame(notice)
         self._published_said = self._dropped_said = 0  # they may have been lost with the old one
@@ -264,8 +271,7 @@ class Session:
         """The client has taken deliveries up to `number` and received `noticed` notices."""
         if number > max(self._sent, self.mailbox.newest):
             raise WireError("out-of-turn", f"{number} taken, {self.mailbox.newest} sent")
-        if noticed > self._noticed + len(self._notices):
-            raise WireError("out-of-turn", f"{noticed} notices heard, fewer were sent")
+        self._check_noticed(noticed)
         while self._noticed < noticed:
             self.notice_bytes -= len(self._notices.popleft())
             self._noticed += 1
@@ -285,6 +291,10 @@ class Session:
             self.gate.clear()
         if self.stream is not None:
             self.stream.schedule()
+
+    def _check_noticed(self, noticed: int) -> None:
+        if noticed > self._noticed + len(self._notices):
+            raise WireError("out-of-turn", f"{noticed} notices heard, fewer were sent")
 
     def _is_roomy(self) -> bool:
         limits = self._limits
@@ -333,19 +343,19 @@ class Session:
 
     def _publish(self, stream: Stream, message: m.Publish) -> None:
         last = message.first + len(message.events) - 1
-        known = self._received + 1 - message.first  # sent again, and received before
+        known = self.received + 1 - message.first  # sent again, and received before
         if known < 0:
-            raise WireError("out-of-turn", f"publication {message.first} after {self._received}")
-        if last <= self._received:
+            raise WireError("out-of-turn", f"publication {message.first} after {self.received}")
+        if last <= self.received:
             return
-        self._received = last
+        self.received = last
         events = message.events[known:] if known else message.events
         self._batches.append(Batch(message.first + known, message.level, events, stream.size))
         self._batch_bytes += stream.size
         if not self._held:
             self._go_on()
         limits = self._limits
-        unrouted = self._received - self.mailbox.published
+        unrouted = self.received - self.mailbox.published
         most = limits.credit_bytes + limits.client_frame  # bytes may be counted a frame early
         if unrouted > limits.credit or self._batch_bytes > most:
             raise WireError("out-of-turn", f"{unrouted} publications, more than the credit")

@@ -14,6 +14,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from msgspec import structs
+
 from tidings.language.normal_form import _Expansion
 from tidings.language.work import Work
 from tidings.live import link as link_module
@@ -153,6 +155,32 @@ def sends_heard_again(self: Session, stream: Stream, heard: int, taken: int, not
     self._open_bytes = 0
 
 
+def notices_said_twice(self: Session, stream: Stream, heard: int, taken: int, noticed: int) -> None:
+    """Notices of what goes on because the client is back are said at once, and with the others."""
+    self.stream = stream
+    _attach(self, stream, heard, taken, noticed)
+
+
+def says_what_is_routed(self: RouterCore, stream: Stream, greeting: m.Open, who: Principal) -> None:
+    """What the router has received and not routed, the client is to send again."""
+    send = stream.send
+
+    def send_less(message: Any) -> None:
+        if type(message) is m.Opened:
+            routed = self.sessions[message.session].mailbox.published
+            message = structs.replace(message, published=routed)
+        send(message)
+
+    stream.send = send_less  # type: ignore[method-assign]
+    try:
+        _open_session(self, stream, greeting, who)
+    finally:
+        stream.send = send  # type: ignore[method-assign]
+
+
+_open_session = RouterCore.open_session
+
+
 def forgets_notices(self: Session, stream: Stream, heard: int, taken: int, noticed: int) -> None:
     """Notices that the client has not counted are not sent again."""
     kept, send = self._notices, stream.send_frame
@@ -227,16 +255,24 @@ _end = Session.end
 
 def publishes_again(self: Session, stream: Stream, message: m.Publish) -> None:
     """Publications that come again are published again."""
-    if message.first <= self._received:
+    if message.first <= self.received:
         last = message.first + len(message.events) - 1
         for number, event in enumerate(message.events, message.first):
             self.router.publish(self, number, event, 0, None)
-        self._received = max(self._received, last)
+        self.received = max(self.received, last)
         return
     _publish(self, stream, message)
 
 
 _publish = Session._publish
+
+
+def sends_all_again(self: ClientCore, newest: int) -> None:
+    """After a break the client sends again what the router has."""
+    _send_again(self, 0)
+
+
+_send_again = ClientCore._send_again
 
 
 def overlooks_links(self: Board, events: Any, table: Any) -> Any:
@@ -669,7 +705,8 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     ),
     "both replace": ClusterPlant([(Dialler, "_is_second", never_second)]),
     "published twice": ClusterPlant(
-        [(Session, "_publish", publishes_again)], benign=("cut client", "flap client")
+        [(Session, "_publish", publishes_again), (ClientCore, "_send_again", sends_all_again)],
+        benign=("cut client", "flap client"),
     ),
     "delivered twice": ClusterPlant(
         [(Session, "attach", sends_heard_again), (ClientCore, "_delivery", heard_twice)],
@@ -679,6 +716,12 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         [(ClientCore, "_begin_anew", publishes_unknown_again)],
         harmful=("lose client",),
         bounds={"credit": 1_000, "credit_bytes": 100_000},
+    ),
+    "notices are said twice": ClusterPlant(
+        [(Session, "attach", notices_said_twice)], first=3_000_126
+    ),
+    "what is routed is what has come": ClusterPlant(
+        [(RouterCore, "open_session", says_what_is_routed)], first=3_000_126
     ),
     "notices are forgotten": ClusterPlant([(Session, "attach", forgets_notices)]),
     "requests stop": ClusterPlant([(Session, "_request", requests_again)]),
