@@ -6,6 +6,7 @@ from typing import Final
 
 from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
+    application_advantage,
     distances,
     dnf_model,
     general_model,
@@ -44,6 +45,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "u6-distances": distances.EXPERIMENT,
     "u7-figure5": general_model.EXPERIMENT,
     "u8-figures6-7": dnf_model.EXPERIMENT,
+    "u8-applications": application_advantage.EXPERIMENT,
     "l5-bound": layer_bound.EXPERIMENT,
     "l5-match": layer_match.EXPERIMENT,
     "l5-latency": layer_latency.EXPERIMENT,

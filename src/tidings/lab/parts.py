@@ -173,7 +173,11 @@ _TABLE: Final = (
         + _experiments("u6-memory", "u6-distances"),
     ),
     Part("U7", "disjunction advantage, general model: Fig. 5", _experiments("u7-figure5")),
-    Part("U8", "disjunction advantage, DNF model: Fig. 6 and 7", _experiments("u8-figures6-7")),
+    Part(
+        "U8",
+        "disjunction advantage, DNF model: Fig. 6 and 7",
+        _experiments("u8-figures6-7", "u8-applications"),
+    ),
     Part(
         "S1",
         "flooding, with duplicates suppressed",
