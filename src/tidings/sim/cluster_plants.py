@@ -8,7 +8,7 @@ tests run each until the judge complains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,7 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
+from tidings.language.filter import Filter
 from tidings.language.normal_form import _Expansion
+from tidings.language.predicate import Predicate
 from tidings.language.work import Work
 from tidings.live import link as link_module
 from tidings.live import router_core as router_module
@@ -419,6 +421,14 @@ def reads_on_the_loop(self: Session, message: Any) -> None:
 _carry_out_one = Session._carry_out_one
 
 
+def each_by_itself(self: Predicate, filters: Sequence[Filter]) -> list[Filter]:
+    """Each filter is compared with its own bound on steps, so many take many times as long."""
+    return [one for one in filters if _uncovered(self, (one,))]
+
+
+_uncovered = Predicate.uncovered
+
+
 def any_work(self: _Expansion, max_filters: int) -> None:
     """A normal form may take any number of steps, and have very many filters."""
     _expansion(self, 2**15)
@@ -629,6 +639,11 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         "line:2",
         sizes=("usual", "hostile"),
         first=4,
+    ),
+    "each filter has its own steps": ClusterPlant(
+        [(Predicate, "uncovered", each_by_itself)],
+        sizes=("usual", "long", "hostile"),
+        first=106,
     ),
     # Clients that are away
     "absent ones get nothing": ClusterPlant([(Session, "deliver", absent_gets_nothing)]),
