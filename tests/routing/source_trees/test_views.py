@@ -176,7 +176,7 @@ def longest(number: int) -> str:
 def test_what_a_neighbour_wants_survives_its_restart_however_large_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interests, "_written", str)  # each node reads what others have written
+    monkeypatch.setattr(interests, "written", str)  # each node reads what others have written
     network, log = network_of(Graph(2, [(0, 1, 1)]))
     network.tell("1", Subscribe("z", "z = 1"))
     for number in range(12):
