@@ -56,6 +56,7 @@ class ClusterPlant(NamedTuple):
     cross: int = 0  # events of saturating traffic, instead of programs
     stall: str = ""  # what stands still, instead of faults
     sizes: tuple[str, ...] = ()  # of predicates; none: as the seed draws them
+    protocol: str = "cbcb"
     first: int = 0  # the seed to begin with: earlier ones are known not to catch it
 
 
@@ -115,6 +116,19 @@ def attach_sends_nothing_again(self: Link, stream: Stream, heard: int, again: bo
 
 
 _attach_link = Link.attach
+
+
+def skips_silently(self: Link, lane: Any, life: int, newest: int) -> None:
+    """Copies that are discarded while they wait are not confirmed."""
+    confirm = self.confirm
+    self.confirm = lambda *_: None  # type: ignore[method-assign]
+    try:
+        _skip(self, lane, life, newest)
+    finally:
+        self.confirm = confirm  # type: ignore[method-assign]
+
+
+_skip = Link.skip
 
 
 def lives_name_numbers(self: Link, join: m.Join) -> bool:
@@ -711,6 +725,9 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)], first=21),
     # Breaks
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
+    "discarded copies are not confirmed": ClusterPlant(
+        [(Link, "skip", skips_silently)], "ring:4", (), (), protocol="flood"
+    ),
     "lives name numbers": ClusterPlant(
         [(Link, "holds", lives_name_numbers)],
         RING,
@@ -755,7 +772,9 @@ def draw_for(plant: ClusterPlant, seed: int) -> Drawn:
     else:
         drawn = draw(seed, plant.topology, plant.benign, plant.harmful)
     limits: Limits = replace(drawn.limits, **plant.bounds)  # type: ignore[arg-type]
-    return drawn._replace(limits=limits, cross=plant.cross, sizes=plant.sizes)
+    return drawn._replace(
+        limits=limits, cross=plant.cross, sizes=plant.sizes, protocol=plant.protocol
+    )
 
 
 def catch_in_cluster(name: str, seeds: int = 100, first: int | None = None) -> Result | None:

@@ -83,6 +83,8 @@ LINGER_S: Final = 2.5
 STALLED: Final = 0.05  # the share of seeds in which something stands still for long
 CROSSED: Final = 12  # events in a burst of programs that send for one another, in half of these
 NEVER: Final = 3_600 * SECOND  # for which nothing stands still
+FLOODED: Final = 0.05  # the share of seeds with faults in which routers flood
+GROWTH: Final = ("add link", "add router")  # while events are flooded, later ones may overtake
 
 
 class Drawn(NamedTuple):
@@ -100,6 +102,7 @@ class Drawn(NamedTuple):
     cross: int = 0  # events that each router's publisher sends two hops on, instead of programs
     stall: str = ""  # what stands still for long, instead of faults: a row of `STALLS`
     sizes: tuple[str, ...] = ()  # of predicates; none: as the seed draws them
+    protocol: str = "cbcb"
 
 
 class Result(NamedTuple):
@@ -193,6 +196,10 @@ def draw(
     worse = [kind for kind in HARMFUL if chance.random() < 0.4] or [chance.choice(list(HARMFUL))]
     if chance.random() < 0.25:
         worse = []
+    protocol = "cbcb"
+    if benign is None and harmful is None and Random(f"protocol {seed}").random() < FLOODED:
+        protocol = "flood"
+        some = [kind for kind in some if kind not in GROWTH]
     return Drawn(
         seed=seed,
         topology=drawn if text == "small" else text,
@@ -203,6 +210,7 @@ def draw(
         faults=chance.randint(1, 6),
         benign=tuple(some) if benign is None else benign,
         harmful=tuple(worse) if harmful is None else harmful,
+        protocol=protocol,
     )
 
 
@@ -323,6 +331,7 @@ class ClusterTrial:
         return Settings(
             name,
             links=dials,
+            protocol=self.drawn.protocol,
             principals=self.principals(self.rights[name]),
             link_token="routers know this one" if self.rights[name] else "",
             grace_s=GRACE_S,
