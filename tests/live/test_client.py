@@ -22,7 +22,7 @@ from tidings.live.connect import connect
 from tidings.live.errors import RefusedError, TimedOutError
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.router import Router
-from tidings.live.settings import Settings
+from tidings.live.settings import Dial, Settings
 from tidings.routing.protocol import MILLISECOND
 from tidings.wire.messages import MAX_PREDICATE
 
@@ -390,5 +390,25 @@ def test_a_client_that_takes_what_it_publishes_is_not_slow(policy: str) -> None:
             await net.publish_all({"x": n} for n in range(300))
             assert [event["x"] for event in await taking] == list(range(300))
             assert await take(theirs, 1) == [{"x": 299}]
+
+    run(scenario())
+
+
+def test_an_address_that_no_host_can_have_is_tried_again_like_any_other() -> None:
+    """A router and a client go on: to the next address, or until somebody changes it."""
+
+    async def scenario() -> None:
+        odd = "a..b"
+        async with Router(Settings("a", links=(Dial(odd, 7_471),))) as a:
+            tried: list[str] = []
+            a.core.undialled = lambda dial, why: tried.append(why)  # type: ignore[method-assign]
+            addresses = (Address(odd, 7_471), Address("127.0.0.1", a.port))
+            client = Client(addresses)
+            await client.start()
+            assert client.node == "a"
+            await client.close()
+            await until(lambda: bool(tried))
+        with pytest.raises(TimedOutError, match=r"a\.\.b:7471: encod"):
+            await Client(addresses[:1], timeout_s=0.3).start()
 
     run(scenario())

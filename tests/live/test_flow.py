@@ -263,3 +263,29 @@ def test_who_meets_several_full_queues_waits_for_all_of_them() -> None:
     assert not went
     one.clear()
     assert went == ["on"]
+
+
+def test_a_copy_that_is_discarded_while_it_waits_is_confirmed() -> None:
+    """Else its publisher would wait for ever to hear that it is delivered."""
+    full = Gate()
+    full.full = True
+    nobody: Any = lambda *_: None  # noqa: E731
+    here = Link("b", nobody, nobody, nobody, SMALL)
+    there = Link("a", lambda *_: full, nobody, nobody, SMALL)
+    told: list[bool] = []
+    streams = Stream(), Stream()
+    for end, stream in zip((here, there), streams, strict=True):
+        end.reset(LIFE)
+        end.attach(stream, 0, again=False)  # type: ignore[arg-type]
+    for number in (1, 2):
+        pending = Pending(told.append)
+        here.send(Publication("a", LIFE, number, {}), None, pending)
+        pending.end()
+    here._gather()
+    for message in streams[0].messages:
+        there.take(streams[1], message)  # type: ignore[arg-type]
+    there.skip(("a", 0), LIFE, 2)
+    there._gather()
+    for message in streams[1].messages:
+        here.take(streams[0], message)  # type: ignore[arg-type]
+    assert told == [True, True]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.effort import SOAK, examples
 from tests.sim.test_simulator import traces
+from tidings.routing.planes import interests
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster_plants import CLUSTER_PLANTS, catch_in_cluster, draw_for
 from tidings.sim.cluster_swarm import Tally, cluster_fault_kinds, cluster_swarm
@@ -53,6 +54,15 @@ def test_seeds_find_nothing_wrong(part: int, seed: int) -> None:
         counts = tally.as_dict()
         assert counts["delivered"] > count
         assert counts["lost_when_stable"] == counts["duplicated"] == counts["unexpected"] == 0
+
+
+def test_routers_without_steps_for_the_algebra_lose_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(interests, "STEPS", 0)
+    wrong, tally = failures("ring:4", "all", range(40, 43))
+    assert not wrong
+    assert tally.as_dict()["delivered"] > 3
 
 
 @pytest.mark.parametrize("topology", ["ring:3", "ring:5", "ring:12", "grid:3x3"])
@@ -116,6 +126,19 @@ def test_links_that_are_taken_away_one_after_the_other_all_come_back() -> None:
         assert one is not None
         one()
     assert {address: set(one.links) for address, one in trial.settings.items()} == before
+
+
+def test_short_delays_of_the_same_machines_do_not_add_up_to_a_long_one() -> None:
+    trial = ClusterTrial(draw(1, "line:2")._replace(programs=1))
+    for kind in ("hold link", "cut link", "pause router", "hold client"):
+        trial.weather.strike(kind)
+        trial.weather.end()
+    assert trial.weather.counts == {"hold link": 1, "hold client": 1}
+    trial.go(2 * SECOND)
+    trial.weather.strike("pause router")
+    assert trial.weather.counts["pause router"] == 1
+    trial.weather.strike("stall router")  # which may be as long as it likes
+    assert trial.weather.counts["stall router"] == 1
 
 
 def test_what_was_given_up_a_moment_ago_is_no_ghost() -> None:

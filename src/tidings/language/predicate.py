@@ -109,6 +109,31 @@ class Predicate:
         except OutOfSteps:
             return False
 
+    def uncovered(self, filters: Sequence[Filter]) -> list[Filter]:
+        """Those of some filters that this predicate does not cover; all take the steps of one
+        operation. May keep one when unsure, but never leaves one out when that is wrong.
+
+        >>> [str(f) for f in parse("x > 2").uncovered(parse("x > 3 or y = 1").filters)]
+        ['y = 1']
+        """
+        mine, left, kept = self.filters, list(reversed(filters)), list[Filter]()
+        work = Work.on(max(self.constraints, sum(map(len, filters))))
+        try:
+            many = len(mine) * len(filters) >= _MANY
+            index = Coverings(mine, work=work) if many else None
+            while left:
+                one = left[-1]
+                if index is None:
+                    covered = any(f.covers(one, work=work) for f in mine)
+                else:
+                    covered = index.find(one) is not None
+                if not covered and one.possible(work=work):
+                    kept.append(one)
+                left.pop()
+        except OutOfSteps:
+            kept.extend(reversed(left))
+        return kept
+
     def intersects(self, other: Predicate, lists: bool = True) -> bool:
         """Whether some event may match both. May say yes when unsure, never no when that is wrong.
 

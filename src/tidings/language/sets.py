@@ -134,7 +134,7 @@ def _decide(
     thorough: bool,
 ) -> tuple[bool, int]:
     """The answer, and how many steps it took."""
-    work = Work(_COUNTED, thorough)
+    work = Work(_COUNTED, thorough, within=True)
     answer = surely_empty(
         (Constraint("", *part, False, part_operand),),
         (Constraint("", *whole, False, whole_operand),),

@@ -52,7 +52,7 @@ def no_text(
     if not work.thorough:
         return False
     # The bound is this question's own, so the answer does not depend on what was asked before.
-    search = Work(MAX_SEARCH)
+    search = Work(MAX_SEARCH, within=True)
     try:
         return _nothing_found(spans, required, forbidden, search)
     except OutOfSteps:

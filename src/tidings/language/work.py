@@ -9,7 +9,9 @@ client may send to a router takes more than a tenth of a second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import local
 from typing import Any, Final
 
 STEPS: Final = 60_000  # of one operation
@@ -25,13 +27,21 @@ class OutOfSteps(Exception):
 
 
 class Work:
-    """The steps that are left. Without `thorough`, patterns are compared but not searched."""
+    """The steps that are left. Without `thorough`, patterns are compared but not searched.
 
-    __slots__ = ("left", "thorough")
+    The work `within` an operation has a bound of its own, and the operation pays for it, too.
+    """
 
-    def __init__(self, steps: float, thorough: bool = True) -> None:
-        self.left = steps
+    __slots__ = ("begun", "left", "thorough", "within")
+
+    def __init__(self, steps: float, thorough: bool = True, within: bool = False) -> None:
+        self.begun = self.left = steps
         self.thorough = thorough
+        self.within = within
+        if not within:
+            watched: list[Work] | None = getattr(_thread, "works", None)
+            if watched is not None:
+                watched.append(self)
 
     @classmethod
     def on(cls, constraints: int, thorough: bool = True) -> Work:
@@ -45,5 +55,18 @@ class Work:
             raise OutOfSteps
 
 
+@contextmanager
+def measured() -> Iterator[Callable[[], int]]:
+    """Gives a function that tells the steps of all operations that this thread has begun since."""
+    works: list[Work] = []
+    before = getattr(_thread, "works", None)
+    _thread.works = works
+    try:
+        yield lambda: int(sum(work.begun - work.left for work in works))
+    finally:
+        _thread.works = before
+
+
+_thread: Final = local()
 THOROUGH: Final = Work(float("inf"))  # without a bound
 CHEAP: Final = Work(float("inf"), thorough=False)

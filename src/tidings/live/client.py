@@ -362,7 +362,7 @@ class Client:
                 ),
                 core.limits.greeting / 1e9,
             )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
             with self._clock:
                 if isinstance(error, ssl.SSLCertVerificationError) and not core.node:
                     core.close(DisconnectedError("denied", str(error)))

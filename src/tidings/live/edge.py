@@ -16,6 +16,7 @@ table matches each event once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from tidings.language.coarseness import coarser
@@ -25,11 +26,12 @@ from tidings.language.predicate import Predicate
 from tidings.matching.contract import Id, Matcher
 from tidings.matching.scan import Scan
 from tidings.routing.planes.board import Board
-from tidings.routing.planes.interests import Bounds, compile_with
+from tidings.routing.planes.interests import Bounds, compile_with, written
 
 MAX_ANNOUNCEMENTS: Final = 512  # at each level of coarseness
 MAX_CHARACTERS: Final = 131_072  # of all announcements at a level
 LONGEST: Final = Bounds(characters=4_096, constants=256, filters=64)  # of one announcement
+PHRASED: Final = 32  # predicates whose text is remembered until they are announced
 PREFIX: Final = 2  # characters of a string that a coarse predicate tests
 EVERYTHING: Final = "true"
 
@@ -235,10 +237,14 @@ class Edge:
             self._tell(announcement.id, None)
 
 
+@lru_cache(PHRASED)
 def bounded(predicate: Predicate) -> str:
-    """The text of a predicate, or of a coarser one where it is long."""
-    text = str(predicate)
-    return text if len(text) <= LONGEST.characters else str(coarser(predicate, *LONGEST))
+    """The text of a predicate, or of a coarser one where it is long.
+
+    A router reads predicates in a thread, and asks there first, because this may take a while.
+    """
+    short = len(str(predicate)) <= LONGEST.characters
+    return written(predicate if short else coarser(predicate, *LONGEST))
 
 
 def coarse(predicate: Predicate, exactly: bool) -> str:

@@ -319,7 +319,7 @@ class Link:
             number, _, _, confirm = waiting.popleft()
             self._unsaid[lane] = number
             if confirm:
-                self.confirm(number, True, self.life)
+                self.confirm(number, True, self._resets)
             if self.stream is not None:
                 self.stream.schedule()
 

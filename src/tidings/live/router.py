@@ -151,7 +151,7 @@ class Router:
                 ),
                 CONNECT_S,
             )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, UnicodeError) as error:  # the last: no name of a host
             with clock:
                 self.core.undialled(dial, str(error) or "no answer")
 

@@ -15,6 +15,7 @@ routes those that somebody wants one by one. Requests are carried out one after 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +24,7 @@ from msgspec import Raw
 from tidings.language.errors import NormalFormError, PredicateError
 from tidings.language.predicate import Predicate, parse
 from tidings.live.access import Principal, are_plain, check_event
+from tidings.live.edge import bounded
 from tidings.live.flow import Gate
 from tidings.live.journal import journal
 from tidings.live.pending import Pending
@@ -620,9 +622,9 @@ def read_predicate(
     try:
         asked = parse(text)
         allowed = principal.restrict(asked) if principal is not None else asked
-        allowed.filters  # noqa: B018  # kept by the predicate
-    except NormalFormError:
-        pass
     except PredicateError as error:
         return error
+    with suppress(NormalFormError):
+        allowed.filters  # noqa: B018  # kept by the predicate
+    bounded(allowed)  # kept until it is announced
     return asked, allowed

@@ -23,7 +23,7 @@ from tidings.live.limits import Limits
 from tidings.live.router_core import RouterCore
 from tidings.live.settings import Dial, Settings
 from tidings.live.timers import Timers
-from tidings.routing.protocol import MILLISECOND
+from tidings.routing.protocol import MILLISECOND, Action, Cause
 from tidings.sim.network import PER_MILLE
 from tidings.sim.streams import Agenda, End, Process, Quality, Wire
 
@@ -83,33 +83,16 @@ class Machine(Process):
         """
         if function == Growing.prepare:
             return
-        cluster = self.cluster
+        cluster, before = self.cluster, self.cluster.algebra_steps
         cluster.off_loop = True
-        with counted_steps() as steps:
-            try:
-                result: Any = function()
-            except Exception as error:
-                result = error
+        try:
+            result: Any = function()
+        except Exception as error:
+            result = error
         cluster.off_loop = False
-        self.most_steps = max(self.most_steps, steps[0])
+        self.most_steps = max(self.most_steps, cluster.algebra_steps - before)
         later = cluster.agenda.now + cluster.chance.randrange(WORK)
         cluster.agenda.call(later, lambda: self.do(lambda: then(result)))
-
-
-@contextmanager
-def counted_steps() -> Iterator[list[int]]:
-    """The steps of the algebra that are taken meanwhile."""
-    steps, spend = [0], Work.spend
-
-    def counting(self: Work, some: int) -> None:
-        steps[0] += some
-        spend(self, some)
-
-    Work.spend = counting  # type: ignore[assignment, method-assign]
-    try:
-        yield steps
-    finally:
-        Work.spend = spend  # type: ignore[method-assign]
 
 
 class RouterMachine(Machine):
@@ -130,6 +113,16 @@ class RouterMachine(Machine):
         cluster.lives += 1
         entropy = Random(f"entropy {cluster.seed} {cluster.lives}")
         self.core = cluster.router_of(settings, self, self.timers, entropy.getrandbits, limits)
+        self.most_steps_on_loop = 0  # of the algebra that its protocol has taken for one cause
+        self._handle = self.core.protocol.handle
+        self.core.protocol.handle = self._handle_counted  # type: ignore[method-assign]
+
+    def _handle_counted(self, cause: Cause, now: int) -> list[Action]:
+        before = self.cluster.algebra_steps
+        actions = self._handle(cause, now)
+        steps = self.cluster.algebra_steps - before
+        self.most_steps_on_loop = max(self.most_steps_on_loop, steps)
+        return actions
 
     def start(self) -> None:
         """Begin."""
@@ -243,25 +236,34 @@ class Cluster:
         self.quality = Quality()  # of all others
         self.refusing: Counter[str] = Counter()  # addresses at which connections are refused
         self.off_loop = False  # whether a machine does what takes long
+        self.algebra_steps = 0  # that all machines have taken together
         self.longest_read = 0  # characters of a predicate that a session has read on a loop
         self._held: Counter[frozenset[str]] = Counter()  # pairs between which nothing moves
         self._ports = 0
 
     @contextmanager
-    def watched_reading(self) -> Iterator[None]:
-        """Note how long the predicates are that sessions read on a loop."""
-        read = session_module.read_predicate
+    def watched(self) -> Iterator[None]:
+        """Note how long the predicates are that sessions read on a loop, and count the steps of the
+        algebra."""
+        read, spend = session_module.read_predicate, Work.spend
 
-        def watched(text: str, principal: Principal | None) -> Any:
+        def read_watched(text: str, principal: Principal | None) -> Any:
             if not self.off_loop:
                 self.longest_read = max(self.longest_read, len(text))
             return read(text, principal)
 
-        session_module.read_predicate = watched
+        def spend_counted(work: Work, steps: int) -> None:
+            if not work.within:  # else the operation around it counts them
+                self.algebra_steps += steps
+            spend(work, steps)
+
+        session_module.read_predicate = read_watched
+        Work.spend = spend_counted  # type: ignore[assignment, method-assign]
         try:
             yield
         finally:
             session_module.read_predicate = read
+            Work.spend = spend  # type: ignore[method-assign]
 
     # Connections
 

@@ -8,7 +8,7 @@ tests run each until the judge complains.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,7 +16,9 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import structs
 
+from tidings.language.filter import Filter
 from tidings.language.normal_form import _Expansion
+from tidings.language.predicate import Predicate
 from tidings.language.work import Work
 from tidings.live import link as link_module
 from tidings.live import router_core as router_module
@@ -55,6 +57,7 @@ class ClusterPlant(NamedTuple):
     cross: int = 0  # events of saturating traffic, instead of programs
     stall: str = ""  # what stands still, instead of faults
     sizes: tuple[str, ...] = ()  # of predicates; none: as the seed draws them
+    protocol: str = "cbcb"
     first: int = 0  # the seed to begin with: earlier ones are known not to catch it
 
 
@@ -114,6 +117,19 @@ def attach_sends_nothing_again(self: Link, stream: Stream, heard: int, again: bo
 
 
 _attach_link = Link.attach
+
+
+def skips_silently(self: Link, lane: Any, life: int, newest: int) -> None:
+    """Copies that are discarded while they wait are not confirmed."""
+    confirm = self.confirm
+    self.confirm = lambda *_: None  # type: ignore[method-assign]
+    try:
+        _skip(self, lane, life, newest)
+    finally:
+        self.confirm = confirm  # type: ignore[method-assign]
+
+
+_skip = Link.skip
 
 
 def lives_name_numbers(self: Link, join: m.Join) -> bool:
@@ -420,6 +436,14 @@ def reads_on_the_loop(self: Session, message: Any) -> None:
 _carry_out_one = Session._carry_out_one
 
 
+def each_by_itself(self: Predicate, filters: Sequence[Filter]) -> list[Filter]:
+    """Each filter is compared with its own bound on steps, so many take many times as long."""
+    return [one for one in filters if _uncovered(self, (one,))]
+
+
+_uncovered = Predicate.uncovered
+
+
 def any_work(self: _Expansion, max_filters: int) -> None:
     """A normal form may take any number of steps, and have very many filters."""
     _expansion(self, 2**15)
@@ -631,6 +655,11 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         sizes=("usual", "hostile"),
         first=4,
     ),
+    "each filter has its own steps": ClusterPlant(
+        [(Predicate, "uncovered", each_by_itself)],
+        sizes=("usual", "long", "hostile"),
+        first=106,
+    ),
     # Clients that are away
     "absent ones get nothing": ClusterPlant([(Session, "deliver", absent_gets_nothing)]),
     "absent ones are given up": ClusterPlant(
@@ -697,6 +726,9 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)], first=21),
     # Breaks
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
+    "discarded copies are not confirmed": ClusterPlant(
+        [(Link, "skip", skips_silently)], "ring:4", (), (), protocol="flood"
+    ),
     "lives name numbers": ClusterPlant(
         [(Link, "holds", lives_name_numbers)],
         RING,
@@ -741,7 +773,9 @@ def draw_for(plant: ClusterPlant, seed: int) -> Drawn:
     else:
         drawn = draw(seed, plant.topology, plant.benign, plant.harmful)
     limits: Limits = replace(drawn.limits, **plant.bounds)  # type: ignore[arg-type]
-    return drawn._replace(limits=limits, cross=plant.cross, sizes=plant.sizes)
+    return drawn._replace(
+        limits=limits, cross=plant.cross, sizes=plant.sizes, protocol=plant.protocol
+    )
 
 
 def catch_in_cluster(name: str, seeds: int = 100, first: int | None = None) -> Result | None:

@@ -56,7 +56,10 @@ CONVERGED: Final = 4 * SECOND  # after the last fault the network counts as stab
 PATIENCE: Final = 15 * SECOND  # without any progress, until what is missing counts as stuck
 MOST_STEPS: Final = 3_000_000
 TREES: Final = 3  # of a source that are in use at once, while routes change
-STEPS: Final = 100_000  # of the algebra for what a client may send: about a tenth of a second
+# Steps of the algebra: for what a client may send, about a tenth of a second; and on the loop, for
+# one cause, which may bring a predicate with a normal form and begin a last join at its bound.
+STEPS: Final = 100_000
+STEPS_ON_LOOP: Final = 450_000
 HEAD: Final = 100  # bytes that go with an event, at most: source, life, numbers, some ids
 CROSSING: Final = Habits(
     policy="block",
@@ -80,6 +83,8 @@ LINGER_S: Final = 2.5
 STALLED: Final = 0.05  # the share of seeds in which something stands still for long
 CROSSED: Final = 12  # events in a burst of programs that send for one another, in half of these
 NEVER: Final = 3_600 * SECOND  # for which nothing stands still
+FLOODED: Final = 0.05  # the share of seeds with faults in which routers flood
+GROWTH: Final = ("add link", "add router")  # while events are flooded, later ones may overtake
 
 
 class Drawn(NamedTuple):
@@ -97,6 +102,7 @@ class Drawn(NamedTuple):
     cross: int = 0  # events that each router's publisher sends two hops on, instead of programs
     stall: str = ""  # what stands still for long, instead of faults: a row of `STALLS`
     sizes: tuple[str, ...] = ()  # of predicates; none: as the seed draws them
+    protocol: str = "cbcb"
 
 
 class Result(NamedTuple):
@@ -190,6 +196,10 @@ def draw(
     worse = [kind for kind in HARMFUL if chance.random() < 0.4] or [chance.choice(list(HARMFUL))]
     if chance.random() < 0.25:
         worse = []
+    protocol = "cbcb"
+    if benign is None and harmful is None and Random(f"protocol {seed}").random() < FLOODED:
+        protocol = "flood"
+        some = [kind for kind in some if kind not in GROWTH]
     return Drawn(
         seed=seed,
         topology=drawn if text == "small" else text,
@@ -200,6 +210,7 @@ def draw(
         faults=chance.randint(1, 6),
         benign=tuple(some) if benign is None else benign,
         harmful=tuple(worse) if harmful is None else harmful,
+        protocol=protocol,
     )
 
 
@@ -223,7 +234,7 @@ def run(drawn: Drawn, first_only: bool = False) -> Result:
     """Run one seed."""
     trial = ClusterTrial(drawn, first_only)
     try:
-        with trial.cluster.watched_reading():
+        with trial.cluster.watched():
             trial.run()
     except Enough:
         pass
@@ -320,6 +331,7 @@ class ClusterTrial:
         return Settings(
             name,
             links=dials,
+            protocol=self.drawn.protocol,
             principals=self.principals(self.rights[name]),
             link_token="routers know this one" if self.rights[name] else "",
             grace_s=GRACE_S,
@@ -548,6 +560,7 @@ class ClusterTrial:
         found: dict[str, tuple[int, int]] = {
             "queries": (len(core.probes), limits.queries),
             "steps of work": (router.most_steps, STEPS),
+            "steps on the loop": (router.most_steps_on_loop, STEPS_ON_LOOP),
             "characters read on the loop": (longest, limits.short_predicate),
         }
         for session in core.sessions.values():

@@ -294,7 +294,7 @@ class CutShort(ContentRouter):
 
     def join(self, predicates: Iterable[str]) -> str:
         whole = join(predicates)
-        if len(whole) <= self.bounds.characters:
+        if len(whole) <= self.effort.bounds.characters:
             return whole
         return " or ".join(whole.split(" or ")[:1])
 
@@ -304,7 +304,7 @@ class NothingTold(ContentRouter):
 
     def reply(self, found: list[str]) -> str:
         whole = join((self.interest(), *found))
-        return NOTHING if len(whole) > self.bounds.characters else whole
+        return NOTHING if len(whole) > self.effort.bounds.characters else whole
 
 
 class FirstTable(Board):

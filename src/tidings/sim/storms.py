@@ -30,6 +30,7 @@ Undo = Callable[[], None]
 SHORT: Final = (20, 600)  # milliseconds, well below the times after which others give up
 CROWD: Final = 20  # connections a second, each of which says nothing
 LONG: Final = (1_000, 6_000)
+RECOVERY: Final = 600 * MILLISECOND  # in which connections that a short fault broke are back
 
 
 class Weather:
@@ -42,10 +43,15 @@ class Weather:
         self._undo: dict[int, Undo] = {}
         self._number = 0
         self._caused: list[str] = []
+        self._benign = False  # whether what begins must not be noticed
+        self._delays: list[str] = []  # the machines that it delays
+        self._free_at: dict[str, int] = {}  # by machine: when it has recovered from its last delay
 
     def strike(self, kind: str) -> None:
         """Begin a fault, and undo it after a while."""
         begin = BENIGN.get(kind) or HARMFUL[kind]
+        self._benign = kind in BENIGN
+        self._delays.clear()
         undo = begin(self)
         if undo is None:
             return
@@ -56,6 +62,8 @@ class Weather:
         least, most = SHORT if kind in BENIGN else LONG
         lasts = self.chance.randint(least, most) * MILLISECOND
         agenda = self.trial.agenda
+        for name in self._delays:
+            self._free_at[name] = agenda.now + lasts + RECOVERY
         agenda.call(agenda.now + lasts, lambda: self._end(number))
 
     @property
@@ -86,6 +94,18 @@ class Weather:
 
     # What faults need
 
+    def may_delay(self, *names: str) -> bool:
+        """Whether a fault may delay these machines now; then it does.
+
+        Short delays one after the other are as long as a long one. So a benign fault waits until
+        the machines have recovered from the last one.
+        """
+        now = self.trial.agenda.now
+        if self._benign and any(self._free_at.get(name, 0) > now for name in names):
+            return False
+        self._delays.extend(names)
+        return True
+
     def some_link(self) -> tuple[str, str] | None:
         """Two routers with a link between them."""
         links = sorted(
@@ -109,6 +129,16 @@ class Weather:
         able = [p for p in self.trial.programs if not p.failed and not p.machine.ended]
         return self.chance.choice(able) if able else None
 
+    def near(self, address: str) -> list[str]:
+        """A router, its neighbours, and the programs at it."""
+        links = [
+            {one, dial.host}
+            for one, settings in self.trial.settings.items()
+            for dial in settings.links
+        ]
+        near = set[str]().union({address}, *(ends for ends in links if address in ends))
+        return [*sorted(near), *(program.name for program in self.at(address))]
+
     def at(self, address: str) -> list[Program]:
         """The programs at a router."""
         return [program for program in self.trial.programs if program.router == address]
@@ -121,7 +151,7 @@ def nothing() -> None:
 def cut_client(weather: Weather) -> Undo | None:
     """A client's connection breaks."""
     program = weather.some_program()
-    if program is None:
+    if program is None or not weather.may_delay(program.name):
         return None
     weather.trial.cluster.cut(program.name, program.router, weather.chance.random() < 0.5)
     return nothing
@@ -130,13 +160,15 @@ def cut_client(weather: Weather) -> Undo | None:
 def flap_client(weather: Weather) -> Undo | None:
     """A client's connection breaks again and again, also in the middle of a greeting."""
     program = weather.some_program()
-    return None if program is None else _flap(weather, program.name, program.router)
+    if program is None or not weather.may_delay(program.name):
+        return None
+    return _flap(weather, program.name, program.router)
 
 
 def flap_link(weather: Weather) -> Undo | None:
     """A link's connection breaks again and again, also in the middle of a greeting."""
     ends = weather.some_link()
-    return None if ends is None else _flap(weather, *ends)
+    return None if ends is None or not weather.may_delay(*ends) else _flap(weather, *ends)
 
 
 def _flap(weather: Weather, one: str, other: str) -> Undo:
@@ -151,7 +183,7 @@ def _flap(weather: Weather, one: str, other: str) -> Undo:
 def hold_client(weather: Weather) -> Undo | None:
     """For a moment nothing moves between a client and its router, or in one direction."""
     program = weather.some_program()
-    if program is None:
+    if program is None or not weather.may_delay(program.name):
         return None
     there, back = weather.chance.choice(((True, True), (True, False), (False, True)))
     return weather.trial.cluster.hold(program.name, program.router, there, back)
@@ -160,7 +192,7 @@ def hold_client(weather: Weather) -> Undo | None:
 def cut_link(weather: Weather) -> Undo | None:
     """A link's connection breaks."""
     ends = weather.some_link()
-    if ends is None:
+    if ends is None or not weather.may_delay(*ends):
         return None
     weather.trial.cluster.cut(*ends, weather.chance.random() < 0.5)
     return nothing
@@ -169,7 +201,7 @@ def cut_link(weather: Weather) -> Undo | None:
 def hold_link(weather: Weather) -> Undo | None:
     """For a moment nothing moves on a link, or in one direction."""
     ends = weather.some_link()
-    if ends is None:
+    if ends is None or not weather.may_delay(*ends):
         return None
     there, back = weather.chance.choice(((True, True), (True, False), (False, True)))
     return weather.trial.cluster.hold(*ends, there, back)
@@ -178,7 +210,7 @@ def hold_link(weather: Weather) -> Undo | None:
 def pause_router(weather: Weather) -> Undo | None:
     """A router stands still."""
     address = weather.some_router()
-    if address is None:
+    if address is None or not weather.may_delay(*weather.near(address)):
         return None
     machine = weather.trial.cluster.routers[address]
     machine.pause()
@@ -188,7 +220,7 @@ def pause_router(weather: Weather) -> Undo | None:
 def pause_client(weather: Weather) -> Undo | None:
     """A client stands still."""
     program = weather.some_program()
-    if program is None or program.machine.paused:
+    if program is None or program.machine.paused or not weather.may_delay(program.name):
         return None
     program.machine.pause()
     return program.machine.go_on
@@ -232,7 +264,7 @@ def stranger(weather: Weather) -> Undo | None:
 def crowd(weather: Weather) -> Undo | None:
     """Many connect and say nothing, again and again, while a client's connection breaks."""
     program = weather.some_program()
-    if program is None:
+    if program is None or not weather.may_delay(program.name):
         return None
     agenda, cluster = weather.trial.agenda, weather.trial.cluster
     for number in range(4 * CROWD):

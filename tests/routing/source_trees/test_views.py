@@ -11,7 +11,7 @@ from tidings.overlay.graph import Graph
 from tidings.routing.packets import Advertisement, Publication, Reply, Switch, Switched
 from tidings.routing.planes import interests
 from tidings.routing.planes.board import Board
-from tidings.routing.planes.interests import EVERYTHING, Bounds, join
+from tidings.routing.planes.interests import EVERYTHING, Bounds, beyond, join
 from tidings.routing.planes.topology import Routes, Topologies, Topology
 from tidings.routing.protocol import (
     MILLISECOND,
@@ -176,7 +176,7 @@ def longest(number: int) -> str:
 def test_what_a_neighbour_wants_survives_its_restart_however_large_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(interests, "_written", str)  # each node reads what others have written
+    monkeypatch.setattr(interests, "written", str)  # each node reads what others have written
     network, log = network_of(Graph(2, [(0, 1, 1)]))
     network.tell("1", Subscribe("z", "z = 1"))
     for number in range(12):
@@ -270,7 +270,7 @@ def test_a_table_follows_the_first_hops_that_have_changed() -> None:
     links = {"a": {"b": 9, "c": 1}, "b": {"a": 9, "z": 9}, "c": {"a": 1, "z": 1}, "z": {"c": 1}}
     after = Routes("a", Topology(2, links))
     assert (before.hop["z"], after.hop["z"]) == ("b", "c")
-    views = Views(before, join)
+    views = Views(before, join, beyond)
     views.widen("z", "x > 1")
     views.adopt(after, now=1)
     assert views.newest.table == {"b": "x > 1", "c": "x > 1"}

@@ -50,8 +50,7 @@ from tidings.routing.planes.interests import (
     NOTHING,
     USUAL_BOUNDS,
     Bounds,
-    beyond_all,
-    join,
+    Effort,
     readable,
     shortened,
     wants,
@@ -176,11 +175,11 @@ class ContentRouter:
         self.life = life
         self.timing = timing
         self.board = board
-        self.bounds = Bounds(options.characters, options.constants, options.filters)
+        self.effort = Effort(Bounds(options.characters, options.constants, options.filters))
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
         self.local = Local(node, life, None if board is not None else matcher)
         self.replies = self.replies_of(node, life, self.hop_to)
-        self.views = Views(self.plane.routes, self.join)
+        self.views = Views(self.plane.routes, self.join, self.effort.beyond)
         self._clock = Steady()
         self._once = self.once_of()
         # Own advertisements: one at a time; subscriptions made meanwhile wait for the next.
@@ -244,6 +243,7 @@ class ContentRouter:
             self.local.pass_over(cause.count)
             return out
         now = self._clock.read(now)
+        self.effort.begin()
         match cause:
             case Received(neighbour, packet):
                 self._received(neighbour, packet, now, out)
@@ -443,7 +443,7 @@ class ContentRouter:
 
     def join(self, predicates: Iterable[str]) -> str:
         """The disjunction of predicates, within the bounds of what a node tells and keeps."""
-        return join(predicates, self.bounds)
+        return self.effort.join(predicates)
 
     # Receiver advertisements
 
@@ -487,7 +487,7 @@ class ContentRouter:
         """
         if not self._all_switched:
             return predicate
-        return beyond_all(predicate, self._confirmed.values())
+        return self.effort.beyond_all(predicate, self._confirmed.values())
 
     def _advertisement(self, neighbour: str, packet: Advertisement, out: list[Action]) -> None:
         issuer = packet.issuer
@@ -630,8 +630,8 @@ class ContentRouter:
         pull.found[neighbour].append(predicate)
         pull.switched &= reply.switched
         if not own:
+            self._answer(reply.issuer, out)  # before `learn`: if the steps do not last, it matters
             self.learn(neighbour, predicate)
-            self._answer(reply.issuer, out)
             return
         self.replace(neighbour, pull.found[neighbour])
         if not pull.waiting:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from tidings.routing.planes.interests import NOTHING, beyond
+from tidings.routing.planes.interests import NOTHING
 from tidings.routing.planes.topology import Routes
 from tidings.routing.protocol import SECOND
 
@@ -24,32 +24,34 @@ KEPT: Final = 120 * SECOND  # for which a node keeps a former view
 MOST: Final = 32  # views that a node keeps
 
 Join = Callable[[Iterable[str]], str]  # the disjunction of predicates
+Beyond = Callable[[str, str], str]  # what one predicate adds to another
 
 
 class View:
     """A node's place in one topology, and what is wanted behind each of its interfaces there."""
 
-    __slots__ = ("_join", "former_since", "routes", "table")
+    __slots__ = ("_beyond", "_join", "former_since", "routes", "table")
 
-    def __init__(self, routes: Routes, join: Join) -> None:
+    def __init__(self, routes: Routes, join: Join, beyond: Beyond) -> None:
         self.routes = routes
         self._join = join
+        self._beyond = beyond
         self.table: dict[str, str] = {}
         self.former_since = 0  # when a newer one replaced it
 
     def widen(self, interface: str, predicate: str) -> None:
         """Add a predicate to an interface."""
         known = self.table.get(interface, NOTHING)
-        if beyond(predicate, known) != NOTHING:
+        if self._beyond(predicate, known) != NOTHING:
             self.table[interface] = self._join((known, predicate))
 
 
 class Views:
     """The views that a node keeps, by the digest of their topology."""
 
-    def __init__(self, routes: Routes, join: Join) -> None:
-        self._join = join
-        self.newest = View(routes, join)
+    def __init__(self, routes: Routes, join: Join, beyond: Beyond) -> None:
+        self._algebra = join, beyond
+        self.newest = View(routes, join, beyond)
         self.used = self.newest  # the one by which this node publishes
         self._kept = {routes.digest: self.newest}
 
@@ -71,20 +73,18 @@ class Views:
         if routes.digest == former.routes.digest:
             return
         former.former_since = now
-        view = self._kept.pop(routes.digest, None) or View(
-            routes, self._join
-        )  # one that has come back
-        self.carry_over(former, view)
-        self._kept[routes.digest] = self.newest = view
-        self._forget(now)
-
-    def carry_over(self, former: View, view: View) -> None:
-        """Widen the table of a new view by that of the last one."""
-        for interface, predicate in former.table.items():
-            view.widen(interface, predicate)
-        for old, new in _moved(former.routes, view.routes):
+        view = self._kept.pop(routes.digest, None)  # it may have come back
+        if view is None:
+            view = View(routes, *self._algebra)
+            view.table = {name: text for name, text in former.table.items() if text != NOTHING}
+        else:
+            for interface, predicate in former.table.items():
+                view.widen(interface, predicate)
+        for old, new in _moved(former.routes, routes):
             if old in former.table:
                 view.widen(new, former.table[old])
+        self._kept[routes.digest] = self.newest = view
+        self._forget(now)
 
     def _forget(self, now: int) -> None:
         """Forget the oldest former views, except the one in use."""
@@ -113,8 +113,11 @@ class Views:
         self.used = self.newest
 
     def widen(self, issuer: str, predicate: str) -> None:
-        """Add what a node wants to all tables, at the interface by which each view reaches it."""
-        for view in self._kept.values():
+        """Add what a node wants to all tables, at the interface by which each view reaches it.
+
+        The newest view comes first: if the steps do not last, the others are coarser.
+        """
+        for view in (self.newest, *self.former()):
             interface = view.routes.hop.get(issuer)
             if interface is not None:
                 view.widen(interface, predicate)
