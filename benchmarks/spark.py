@@ -1,33 +1,38 @@
 """Matching on Spark: ours beside joins, a pandas UDF, the bare boundary to Python and the engine.
 
-`python -m benchmarks.spark [--case rules|growth|forwarding] [--json]` measures; sizes are options.
+`python -m benchmarks.spark [--case NAME] [--json]` measures; sizes are options. Without a case it
+runs `rules` and `growth`.
 
-`rules`: events of six typed columns, four reals and two texts, against three sets of rules in each
-of several sizes. In `rules of any sort` a rule is one conjunction or two of two to four constraints
-on any of the six columns; in `rules by region` every rule asks for one of twenty regions and two
-ranges, so an event has many candidates; in `rules by device` nine in ten watch one of a thousand
-devices for a threshold, and the others a region for two ranges. What stands beside ours:
+`rules`: events of six typed columns, four reals and two texts, against three kinds of rules in each
+of several sizes. In `texts` a rule asks for a device and a region, in `ranges` for three ranges of
+a tenth each, and in `mixtures` it is one conjunction or two of two to four constraints on any of
+the six columns. What stands beside ours:
 
 - `nested-loop join`: a broadcast join with the conjunctions as columns of bounds, as many columns
   as the set needs, in the order that decides soonest;
-- `hash join`: the same with the equality apart, where every rule has one, so that Spark hashes it;
+- `hash join`: the same with the equalities apart, where every rule has one, so that Spark hashes
+  them;
 - `pandas UDF`: for each conjunction, comparisons of whole columns in NumPy;
 - `boundary`: `mapInArrow` that returns what it gets, all columns of the events: what it costs to
   show them to Python and to take as many back. `share` is how much of that speed a way reaches.
 
-Every way runs once before it is timed. A way that takes longer sees fewer events, but enough that
-the fixed cost of a job is small. Times are those of the clock and of the processor, the latter of
-the JVM and all Python processes together: on a machine that others use too, only that says much.
+Every way runs once before it is timed, or twice if it is quick. A way that takes longer sees fewer
+events, but enough that the fixed cost of a job is small. Times are those of the clock and of the
+processor, the latter of the JVM and all Python processes together, and of the Python processes
+alone: on a machine that others use too, only these say much. The last line of a set compares `ours
+pairs` with the best of the others, and with the boundary. `--outputs` measures other forms of the
+output as well.
 
 `growth`: the engine as a worker calls it, without Spark: processor time an event with ever more
-rules, on ranges (three of 15 % each), texts (a part of a text, a region and a range) and mixtures
-(rules of any sort).
+rules, on ranges (three of 15 % each), texts (a part of a text, a region and a range) and mixtures.
 
 `forwarding`: paper F's workload, a million subscriptions by default, events as JSON text because
 they have a few of a thousand attributes each. There are thousands of matches an event, so what
 leaves the workers is how often each subscription matched. Compiling starts from text with an empty
 cache; `again` is a job on the same subscriptions until the first event is matched. The bare engine
 is `Table.match_batch` in one thread over the same events as Arrow columns.
+
+`compile`, `changes` and `first` measure fixed costs: see `benchmarks.fixed_costs`.
 
 Answers are compared before anything is timed. Everything runs in one command, one after another.
 """
@@ -37,9 +42,9 @@ from __future__ import annotations
 import argparse
 import json
 import operator
-import os
 import resource
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -56,27 +61,26 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
 
+from benchmarks.fixed_costs import Line, measure_changes, measure_compile, measure_first
 from benchmarks.measure import command_line
+from benchmarks.processors import Used, processes, used_since
 from tidings import Table, parse
 from tidings.matching.workload import WORKLOADS
 from tidings.spark import Compiled, compile, match, session
 from tidings.spark.matches import Output
-
-Line = dict[str, Any]
 
 MASTERS: Final = ("local[1]", "local[2]")
 SIZES: Final = (100, 1_000, 10_000)
 GROWTH: Final = (10, 100, 500, 1_000, 2_000, 5_000, 10_000, 100_000, 1_000_000)
 DEVICES: Final = 1_000
 REGIONS: Final = 20
-ANY_SORT: Final = "rules of any sort"
-# For the others: how many of all rules watch one device, and the widths of the others' ranges.
-WATCHING: Final = {"rules by region": (0.0, 0.14), "rules by device": (0.9, 0.3)}
-TWICE: Final = 0.31  # of the rules of any sort have a second conjunction
+TEXTS, RANGES, MIXTURES = "texts", "ranges", "mixtures"
+RANGE: Final = 0.1  # the width of each of three ranges
+TWICE: Final = 0.31  # of the mixtures have a second conjunction
 WIDTH: Final = 0.055  # of their ranges
 BLOCK: Final = 16_384  # events generated together
 BATCH: Final = 65_536  # events that the bare engine takes at a time
-PAIRS: Final = 400_000_000  # of events and rules that joins and the pandas UDF test, about
+SLOW: Final = 5.0  # seconds of the processor after which a way is warm
 SAMPLE: Final = 1_000  # events whose answers are compared
 GROWTH_EVENTS: Final = 16_384
 
@@ -84,12 +88,13 @@ GROWTH_EVENTS: Final = 16_384
 def main() -> None:
     """Measure what was asked for, and print it."""
     parser, command = command_line("benchmarks.spark", str(__doc__).splitlines()[0])
-    parser.set_defaults(repeats=3)
-    cases = ["rules", "growth", "forwarding"]
-    parser.add_argument("--case", choices=cases, help="one case; without, all")
+    parser.set_defaults(repeats=1)
+    parser.add_argument("--case", choices=CASES, help="one case; without, rules and growth")
     parser.add_argument("--rules", type=int, nargs="+", default=SIZES, help="sizes of sets")
     parser.add_argument("--master", default="local[2]", help="of the case rules")
-    parser.add_argument("--rule-events", type=int, default=400_000)
+    forms = get_args(Output)
+    parser.add_argument("--outputs", choices=forms, nargs="+", default=["pairs"])
+    parser.add_argument("--rule-events", type=int, default=200_000)
     parser.add_argument("--most", type=int, default=1_000_000, help="rules of the case growth")
     parser.add_argument("--subscriptions", type=int, default=1_000_000)
     parser.add_argument("--events", type=int, default=1_000_000)
@@ -98,7 +103,8 @@ def main() -> None:
     lines: list[Line] = []
 
     def said(line: Line) -> None:
-        line = {**line, "seconds": round(line["seconds"], 3)}
+        if "seconds" in line:
+            line = {**line, "seconds": round(line["seconds"], 3)}
         if "events" in line:
             line["events_per_s"] = round(line["events"] / line["seconds"], 1)
         lines.append({**line, "seed": options.seed, "command": command})
@@ -106,12 +112,8 @@ def main() -> None:
 
     folder = Path(tempfile.mkdtemp(prefix="tidings-benchmark-"))
     try:
-        if options.case in (None, "growth"):
-            measure_growth(options, said)
-        if options.case in (None, "rules"):
-            measure_rules(options, folder, said)
-        if options.case in (None, "forwarding"):
-            measure_forwarding(options, folder, said)
+        for case in USUAL if options.case is None else (options.case,):
+            CASES[case](options, folder, said)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"again with: {command}")
@@ -120,7 +122,8 @@ def main() -> None:
 def shown(line: Line) -> str:
     rate = f"{line['events_per_s']:12,.0f} events/s" if "events_per_s" in line else " " * 21
     rest = "  ".join(f"{k} {v}" for k, v in line.items() if k not in ("case", "way", "seconds"))
-    return f"{line['case']:17} {line['way']:16} {line['seconds']:9.2f} s {rate}  {rest}"
+    seconds = f"{line['seconds']:9.2f} s" if "seconds" in line else " " * 11
+    return f"{line['case']:16} {line['way']:16} {seconds} {rate}  {rest}"
 
 
 def started(master: str, options: argparse.Namespace) -> SparkSession:
@@ -133,36 +136,18 @@ def started(master: str, options: argparse.Namespace) -> SparkSession:
     return spark
 
 
-def timed(rows: DataFrame, repeats: int) -> tuple[float, float]:
+def timed(rows: DataFrame, repeats: int) -> tuple[float, Used]:
     """The least time to make all rows and throw them away, of the clock and of the processor."""
-    found = []
-    for _ in range(repeats + 1):  # once before, to warm up
-        start, before = time.perf_counter(), processor_seconds()
+
+    def run() -> tuple[float, Used]:
+        start, before = time.perf_counter(), processes()
         rows.write.format("noop").mode("overwrite").save()
-        found.append((time.perf_counter() - start, used_since(before)))
-    return min(clock for clock, _ in found[1:]), min(used for _, used in found[1:])
+        return time.perf_counter() - start, used_since(before)
 
-
-def processor_seconds() -> dict[int, float]:
-    """What each process has used that this one has started: the JVM and the Python workers."""
-    facts: dict[int, tuple[int, int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        facts[int(folder.name)] = int(fields[1]), sum(map(int, fields[11:13]))
-    found: dict[int, float] = {}
-    ours = {os.getpid()}
-    while ours:
-        ours = {process for process, (parent, _) in facts.items() if parent in ours}
-        found |= {process: facts[process][1] / os.sysconf("SC_CLK_TCK") for process in ours}
-    return found
-
-
-def used_since(before: dict[int, float]) -> float:
-    """What the processes have used since then; those that ended meanwhile were idle workers."""
-    return sum(used - before.get(process, 0.0) for process, used in processor_seconds().items())
+    if run()[1].all < SLOW:
+        run()
+    clocks, used = zip(*(run() for _ in range(repeats)), strict=True)
+    return min(clocks), min(used)
 
 
 # Rules
@@ -177,7 +162,7 @@ def measure_rules(options: argparse.Namespace, folder: Path, said: Callable[[Lin
         table = rule_events(start, min(start + step, options.rule_events), options.seed)
         pq.write_table(table, f"{path}/{number:04}.parquet")
     spark = started(options.master, options)
-    for case in (ANY_SORT, *WATCHING):
+    for case in (TEXTS, RANGES, MIXTURES):
         for size in options.rules:
             measure_set(spark, case, size, path, options, said)
     spark.stop()
@@ -197,26 +182,37 @@ def measure_set(
     compiled = compile(dict(texts))
     found = compare_rules(spark, rules, texts, compiled, options.seed)
     count = options.rule_events
-    fewer = min(count, max(SAMPLE, PAIRS // size))
     all_events = spark.read.parquet(path)
-    some = all_events.limit(fewer).repartition(2).cache()
-    some.count()
     ways = {"boundary": (count, all_events.mapInArrow(unchanged, all_events.schema))}
-    for output in get_args(Output):
+    for output in options.outputs:
         ways[f"ours {output}"] = count, match(all_events, compiled, output=output)
-    for way, make in OTHERS.items():
-        rows = make(some, rules)
+    for way, (make, pairs) in OTHERS.items():
+        fewer = min(count, pairs // size)
+        rows = make(all_events if fewer == count else some_of(all_events, fewer), rules)
         if rows is not None:
             ways[way] = fewer, rows
-    boundary = 0.0
+    facts: Line = {"case": case, "rules": size, "matches_per_event": found}
+    cost: dict[str, float] = {}
     for way, (seen, rows) in ways.items():
         clock, used = timed(rows, options.repeats)
-        each = used / seen * 1e6
-        boundary = boundary or each
-        line: Line = {"case": case, "way": way, "rules": size, "matches_per_event": found}
-        line |= {"master": options.master, "events": seen, "seconds": clock}
-        said({**line, "processor_us": round(each, 2), "share": round(boundary / each, 3)})
-    some.unpersist()
+        cost[way] = used.all / seen * 1e6
+        line = {**facts, "way": way, "master": options.master, "events": seen, "seconds": clock}
+        line |= {
+            "processor_us": round(cost[way], 2),
+            "python_us": round(used.python / seen * 1e6, 2),
+        }
+        said({**line, "share": round(cost["boundary"] / cost[way], 3)})
+    ours = f"ours {options.outputs[0]}"
+    best = min(cost.keys() & OTHERS.keys(), key=cost.__getitem__)
+    line = {**facts, "way": ours, "beside": best}
+    line |= {"times_as_fast": round(cost[best] / cost[ours], 2)}
+    said({**line, "share": round(cost["boundary"] / cost[ours], 3)})
+
+
+def some_of(events: DataFrame, count: int) -> DataFrame:
+    """The first events, in two partitions."""
+    rows = events.filter(F.col("n") < count).toArrow()
+    return events.sparkSession.createDataFrame(rows).repartition(2)
 
 
 def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -227,29 +223,20 @@ def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def rules_table(case: str, count: int, seed: int) -> pa.Table:
     """The conjunctions of rules as columns of bounds, null where one does not ask."""
     source = np.random.default_rng((seed, 1))
-    if case == ANY_SORT:
-        return rules_of_any_sort(count, source)
-    share, width = WATCHING[case]
-    watching = source.random(count) < share
-    devices = source.integers(0, DEVICES, count)
-    regions = source.integers(0, REGIONS, count)
-    low = source.random((2, count)) * (1 - width)
-    high = low + width
-    high[0][watching] = 1.0
-    return pa.table(
-        {
-            "id": np.arange(count),
-            "device_eq": pa.array([f"device-{n}" for n in devices], mask=~watching),
-            "region_eq": pa.array([f"region-{n}" for n in regions], mask=watching),
-            "a_lo": low[0],
-            "a_hi": high[0],
-            "b_lo": pa.array(low[1], mask=watching),
-            "b_hi": pa.array(high[1], mask=watching),
-        }
-    )
+    if case == MIXTURES:
+        return mixtures(count, source)
+    columns: dict[str, Any] = {"id": np.arange(count)}
+    if case == TEXTS:
+        for name, values in (("device", DEVICES), ("region", REGIONS)):
+            columns[f"{name}_eq"] = [f"{name}-{n}" for n in source.integers(0, values, count)]
+    else:
+        for name in "abc":
+            columns[f"{name}_lo"] = source.random(count) * (1 - RANGE)
+            columns[f"{name}_hi"] = columns[f"{name}_lo"] + RANGE
+    return pa.table(columns)
 
 
-def rules_of_any_sort(count: int, source: np.random.Generator) -> pa.Table:
+def mixtures(count: int, source: np.random.Generator) -> pa.Table:
     """Rules of one conjunction or two, each of two to four constraints on any columns."""
     ids = np.repeat(np.arange(count), 1 + (source.random(count) < TWICE))
     sizes = source.integers(2, 5, ids.size)
@@ -299,19 +286,19 @@ def joined(events: DataFrame, rules: pa.Table) -> DataFrame:
 
 
 def hashed(events: DataFrame, rules: pa.Table) -> DataFrame | None:
-    """A hash join for each column that rules ask to be equal; None if a rule asks for none."""
-    frame = events.sparkSession.createDataFrame(rules)
+    """A hash join for each set of columns that rules ask to be equal; None if one asks for none."""
     asked = [name for name in ("device", "region") if f"{name}_eq" in rules.column_names]
-    if frame.filter(" and ".join(f"{name}_eq is null" for name in asked)).count():
+    has = {name: rules.column(f"{name}_eq").is_valid().to_numpy() for name in asked}
+    if not asked or not np.logical_or.reduce(list(has.values())).all():
         return None
     parts = []
-    for at, name in enumerate(asked):
-        own = frame.filter(f"{name}_eq is not null")
-        for other in asked[:at]:
-            own = own.filter(f"{other}_eq is null")
-        r = F.broadcast(own)
-        equal = events[name] == r[f"{name}_eq"]
-        parts.append(_joined(events, r, [equal, *_conditions(events, r)]))
+    for chosen in ({"device", "region"}, {"device"}, {"region"}):
+        if chosen <= has.keys():
+            own = np.logical_and.reduce([has[name] == (name in chosen) for name in asked])
+            if own.any():
+                r = F.broadcast(events.sparkSession.createDataFrame(rules.filter(own)))
+                equal = [events[name] == r[f"{name}_eq"] for name in sorted(chosen)]
+                parts.append(_joined(events, r, [*equal, *_conditions(events, r)]))
     return reduce(lambda one, other: one.union(other), parts)
 
 
@@ -365,10 +352,11 @@ def vectorised(events: DataFrame, rules: pa.Table) -> DataFrame:
     return pairs.filter("subscription is not null")
 
 
-OTHERS: Final[dict[str, Callable[[DataFrame, pa.Table], DataFrame | None]]] = {
-    "nested-loop join": joined,
-    "hash join": hashed,
-    "pandas UDF": vectorised,
+# With how many pairs of events and rules each is measured, about.
+OTHERS: Final[dict[str, tuple[Callable[[DataFrame, pa.Table], DataFrame | None], int]]] = {
+    "nested-loop join": (joined, 100_000_000),
+    "hash join": (hashed, sys.maxsize),
+    "pandas UDF": (vectorised, 400_000_000),
 }
 
 
@@ -385,18 +373,21 @@ def compare_rules(
     expected = sorted(zip(*(column.to_pylist() for column in found.columns), strict=True))
     events = spark.createDataFrame(sample)
     ways = {"ours": match(events, compiled)}
-    ways |= {way: rows for way, make in OTHERS.items() if (rows := make(events, rules)) is not None}
+    for way, (make, _) in OTHERS.items():
+        rows = make(events, rules)
+        if rows is not None:
+            ways[way] = rows
     for way, rows in ways.items():
         # Others have a pair twice where both conjunctions of a rule hold.
         found_pairs = rows.select("n", "subscription").distinct().collect()
         assert sorted((row["n"], row["subscription"]) for row in found_pairs) == expected, way
-    return round(len(expected) / SAMPLE, 2)
+    return round(len(expected) / SAMPLE, 3)
 
 
 # Growth
 
 
-def measure_growth(options: argparse.Namespace, said: Callable[[Line], None]) -> None:
+def measure_growth(options: argparse.Namespace, folder: Path, said: Callable[[Line], None]) -> None:
     """The engine with ever more rules, as a worker calls it."""
     for case, make in GROWING.items():
         for size in (size for size in GROWTH if size <= options.most):
@@ -459,8 +450,8 @@ def growing_texts(size: int, seed: int) -> tuple[pa.Table, dict[int, str]]:
 
 
 def growing_mixtures(size: int, seed: int) -> tuple[pa.Table, dict[int, str]]:
-    """Rules of any sort."""
-    rules = rules_table(ANY_SORT, size, seed)
+    """One conjunction or two on any columns."""
+    rules = rules_table(MIXTURES, size, seed)
     texts = rule_texts(rules, "{name} = '{value}'", "{name} between {low!r} and {high!r}")
     return rule_events(0, GROWTH_EVENTS, seed), dict(texts)
 
@@ -576,6 +567,16 @@ def write_workload(
         blocks = spark.range(0, -(-count // BLOCK), 1, 8)
         blocks.mapInArrow(make, schema).write.parquet(path)
 
+
+CASES: Final[dict[str, Callable[[argparse.Namespace, Path, Callable[[Line], None]], None]]] = {
+    "rules": measure_rules,
+    "growth": measure_growth,
+    "forwarding": measure_forwarding,
+    "compile": measure_compile,
+    "changes": measure_changes,
+    "first": measure_first,
+}
+USUAL: Final = ("growth", "rules")
 
 if __name__ == "__main__":
     main()

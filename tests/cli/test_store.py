@@ -2,7 +2,11 @@
 
 import io
 import json
+import os
+import pickle
 import re
+import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -190,6 +194,72 @@ def test_what_cannot_be_carried_out_is_one_line(
     assert code == 2
     assert message in said.err + said.out
     assert said.err.count("\n") <= 1
+
+
+def run(command: str, *words: str) -> int:
+    return main(["store", command, "--store", "alerts", *words])
+
+
+def test_subscriptions_end_and_old_versions_go(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime.now(UTC)
+    assert run("add", "--id", "ada", "--predicate", "x = 1", "--expires", "12h") == 0
+    assert run("add", "--id", "ben", "--predicate", "x = 2", "--expires", "2020-01-31T12:00Z") == 0
+    assert run("add", "--id", "cleo", "--predicate", "x = 3") == 0
+    ends = store.snapshot(ends=True).column("expires").to_pylist()
+    assert timedelta(hours=12) <= ends[0] - now < timedelta(hours=13)
+    assert ends[1:] == [datetime(2020, 1, 31, 12, tzinfo=UTC), None]
+    capsys.readouterr()
+    assert run("list") == 0
+    assert "\n  ben   x = 2  (until 2020-01-31 12:00:00+00:00)\n" in capsys.readouterr().out
+    assert run("list", "--json", "--limit", "2") == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [datetime.fromisoformat(one["expires"]) for one in shown] == ends[:2]
+    assert run("expire") == 0
+    assert capsys.readouterr().out == "version 4: 1 ended; 2 subscriptions\n"
+    assert run("expire") == 0
+    assert capsys.readouterr().out == "version 4: 0 ended; 2 subscriptions\n"
+    assert run("replace", "--id", "ada", "--predicate", "x = 4") == 0
+    assert store.snapshot(ends=True).column("expires").to_pylist() == [None, None]
+    old = time.time() - 86_400
+    for file in (Path("alerts") / "changes").iterdir():
+        os.utime(file, (old, old))
+    capsys.readouterr()
+    assert run("compact", "--keep", "2d") == 0
+    assert run("compact", "--keep", "12h") == 0
+    assert capsys.readouterr().out == (
+        "saved the state of version 5\nremoved 0 files of versions replaced more than 2d ago\n"
+        "saved the state of version 5\nremoved 5 files of versions replaced more than 12h ago\n"
+    )
+    assert held(store) == {"cleo": "x = 3", "ada": "x = 4"}
+    assert held(pickle.loads(pickle.dumps(Store("alerts", keep=timedelta(1))))) == held(store)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "complaint"),
+    [
+        ("add", ("--expires", "soon"), "--expires: expected a number and a unit"),
+        ("add", ("--expires", "-1h"), "--expires: expected a number and a unit"),
+        ("add", ("--expires", "9" * 400 + "d"), "--expires: expected a number and a unit"),
+        ("add", ("--expires", "2030-01-31T12:00"), "expected a moment with a zone"),
+        ("add", ("--expires", "99999999d"), "expected an end before the year 10000"),
+        ("compact", ("--keep", "2030-01-31"), "--keep: expected a number and a unit"),
+        ("compact", ("--keep", "1h", "--before", "1"), "name --before or --keep, and not both"),
+        ("expire", (), "there is no store"),
+    ],
+)
+def test_times_that_are_none_are_refused(
+    store: Store,
+    command: str,
+    words: tuple[str, ...],
+    complaint: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = ("--id", "ada", "--predicate", "x = 1") if command == "add" else ()
+    assert run(command, *one, *words) == 2
+    assert complaint in " ".join(capsys.readouterr().err.split())
+    assert not store.exists()
 
 
 def test_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -271,3 +271,64 @@ def test_the_way_in_which_arrow_stores_values_never_matters(
         found = MATCHERS[matcher](held).match_batch(batch)
         pairs = zip(*(found.column(c).to_pylist() for c in ("event", "subscription")), strict=True)
         assert sorted(pairs) == expected
+
+
+def with_months(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with each column of 32-bit integers, at any depth, as one of months.
+
+    PyArrow cannot make such columns, but gets them from others, as from Spark.
+    """
+    from pyarrow.cffi import ffi
+
+    schema, array = ffi.new("struct ArrowSchema*"), ffi.new("struct ArrowArray*")
+    places = [int(ffi.cast("uintptr_t", pointer)) for pointer in (array, schema)]
+    batch._export_to_c(*places)
+    months = ffi.new("char[]", b"tiM")
+    fields = [schema]
+    while fields:
+        field = fields.pop()
+        if ffi.string(field.format) == b"i":
+            field.format = months
+        fields += [field.children[at] for at in range(field.n_children)]
+        if field.dictionary:
+            fields.append(field.dictionary)
+    return pa.RecordBatch._import_from_c(*places)
+
+
+def test_intervals_of_months_are_absent_at_any_depth() -> None:
+    month = pa.int32()
+    record = pa.struct({"m": month, "x": pa.int64()})
+    rows: dict[str, tuple[list[Any], pa.DataType]] = {
+        "n": ([1, 2, 3], pa.int64()),
+        "top": ([1, None, 2], month),
+        "r": ([{"m": 1, "x": 1}, None, {"m": None, "x": 3}], record),
+        "l": ([[1], None, []], pa.list_(month)),
+        "f": ([[1, 2], None, [3, None]], pa.list_(month, 2)),
+        "lr": ([[{"m": 1, "x": 1}], None, [None, {"m": 1, "x": 3}]], pa.large_list(record)),
+        "fr": ([[{"m": 1, "x": 1}], None, [{"m": 1, "x": 3}]], pa.list_(record, 1)),
+        "m": ([[("k", 1)], None, [("k", None)]], pa.map_(pa.string(), month)),
+        "mr": ([[("k", {"m": 1, "x": 1})], None, []], pa.map_(pa.string(), record)),
+        "keys": ([[(1, 1)], None, []], pa.map_(month, pa.int64())),
+    }
+    batch = pa.record_batch({name: pa.array(*column) for name, column in rows.items()})
+    coded = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, None], pa.int8()), pa.array([1, 2], month)
+    )
+    batch = batch.append_column("coded", coded)
+    held = {
+        1: "n >= 1",
+        2: "r.x = 1 or lr.x = 3",
+        3: "fr.x = 1 and mr.k.x = 1",
+        4: "exists top or exists r.m or exists l or exists f or exists lr.m or exists m.k",
+        5: "exists keys or exists coded or exists mr.k.m or exists fr.m",
+        6: "not exists top and n = 2",
+        7: "jms('n = 3')",  # a residual, which Python evaluates
+    }
+    table = Table(held)
+    found = [(0, 1), (0, 2), (0, 3), (1, 1), (1, 6), (2, 1), (2, 2), (2, 7)]
+    for months in (with_months(batch), pa.Table.from_batches([with_months(batch)] * 2)[:3]):
+        columns = table.match_batch(months).to_pydict()
+        assert sorted(zip(columns["event"], columns["subscription"], strict=True)) == found
+    columns = table.match_batch(with_months(batch)[1:]).to_pydict()
+    pairs = sorted(zip(columns["event"], columns["subscription"], strict=True))
+    assert pairs == [(event - 1, id) for event, id in found if event]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from tidings.spark.store import Commit, Store
 
 SHOWN = 20  # subscriptions that are listed at most, and refused ones
+TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([smhdw])")
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 app = typer.Typer(
     add_completion=False,
@@ -34,6 +38,13 @@ OnePredicate = Annotated[str | None, typer.Option("--predicate", help="Its predi
 Dialect = Annotated[str, typer.Option(help="The dialect, where a file does not name one.")]
 FileFormat = Annotated[
     Format | None, typer.Option(help="The format of files, if their names have no known ending.")
+]
+Expires = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHEN",
+        help="When they end: a time from now (30m, 12h, 7d) or a moment (2030-01-31T12:00Z).",
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Change nothing if one is refused.")]
 
@@ -57,8 +68,9 @@ Exits with 0 if all were added, 1 if one was not, 2 if a file or the store canno
 Example:
   tidings store add --store alerts --id ada --predicate "severity > 2"
   tidings store add --store alerts alerts.csv
+  tidings store add --store alerts --id ben --predicate "severity > 5" --expires 7d
 """
-REPLACE = """Give other predicates to subscriptions that are in the store.
+REPLACE = """Give other predicates, and another end or none, to subscriptions in the store.
 
 Exits with 0 if all were replaced, 1 if one was not, 2 if a file or the store cannot be read.
 
@@ -78,6 +90,7 @@ def add_or_replace(
     predicate: OnePredicate = None,
     dialect: Dialect = "tidings",
     format: FileFormat = None,
+    expires: Expires = None,
     strict: Strict = False,
 ) -> int:
     """Add or replace the subscriptions of files, or one."""
@@ -88,6 +101,7 @@ def add_or_replace(
     what = str(context.info_name)
     if bool(files) == (id is not None) or (id is None) != (predicate is None):
         raise typer.BadParameter("name files, or one subscription by --id and --predicate")
+    end = None if expires is None else _end("--expires", expires)
     bad: list[BadSubscription] = []
     parts: list[Any] = []
     try:
@@ -108,7 +122,7 @@ def add_or_replace(
             rows = [(*_as_ids(held, [id]), predicate, dialect)]
         else:
             rows = joined(parts, _has_integers(held))
-        return (held.add if what == "add" else held.replace)(rows, strict=strict)
+        return (held.add if what == "add" else held.replace)(rows, strict=strict, expires=end)
 
     return _carry_out(what, store, change, bad)
 
@@ -140,6 +154,28 @@ def remove(
     return _carry_out("remove", store, change, [])
 
 
+@app.command()
+def expire(store: Folder) -> int:
+    """Remove the subscriptions whose end has come; a stream does so before each batch.
+
+    \b
+    Example:
+      tidings store expire --store alerts
+    """
+    from tidings.spark.intake import StoreError
+    from tidings.spark.store import Store
+
+    try:
+        held = Store(store)
+        before = held.snapshot().num_rows
+        version = held.expire().version
+        after = held.snapshot(version).num_rows
+    except StoreError as error:
+        return _failed("expire", str(error))
+    write(f"version {version}: {before - after} ended; {count(after, 'subscription')}")
+    return 0
+
+
 @app.command("list")
 def list_subscriptions(
     store: Folder,
@@ -166,7 +202,7 @@ def list_subscriptions(
         if history:
             _write_history(held, limit, as_json)
         else:
-            _write_rows(held.snapshot(number), number, limit, as_json)
+            _write_rows(held.snapshot(number, ends=True), number, limit, as_json)
     except StoreError as error:
         return _failed("list", str(error))
     return 0
@@ -179,26 +215,65 @@ def compact(
         int | None,
         typer.Option(help="Also remove the versions before this one, which no stream may use."),
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Also remove the versions that were replaced longer ago (7d, 12h)."
+        ),
+    ] = None,
 ) -> int:
     """Save the state of the newest version, so that readers need not apply all changes.
 
     \b
     Example:
       tidings store compact --store alerts
+      tidings store compact --store alerts --keep 7d
     """
     from tidings.spark.intake import StoreError
     from tidings.spark.store import Store
 
+    if before is not None and keep is not None:
+        raise typer.BadParameter("name --before or --keep, and not both")
+    kept = None if keep is None else _time("--keep", keep)
     try:
-        held = Store(store)
+        held = Store(store, keep=kept)
         version = held.compact()
+        forgotten = held.forget()
         removed = 0 if before is None else held.vacuum(before)
     except StoreError as error:
         return _failed("compact", str(error))
     write(f"saved the state of version {version}")
     if before is not None:
         write(f"removed {count(removed, 'file')} of versions before {before} (older than an hour)")
+    if keep is not None:
+        write(f"removed {count(forgotten, 'file')} of versions replaced more than {keep} ago")
     return 0
+
+
+# Times
+
+
+def _time(option: str, text: str) -> timedelta:
+    """A number and its unit."""
+    found = TIME.fullmatch(text.strip())
+    try:
+        if found is None:
+            raise OverflowError
+        return timedelta(**{UNITS[found[2]]: float(found[1])})
+    except OverflowError:
+        expected = "a number and a unit (s, m, h, d, w), such as 12h"
+        raise typer.BadParameter(f"{option}: expected {expected}, found {text!r}") from None
+
+
+def _end(option: str, text: str) -> datetime | timedelta:
+    """A moment with its zone, or a time from now."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return _time(option, text)
+    if moment.tzinfo is None:
+        raise typer.BadParameter(f"{option}: expected a moment with a zone, found {text!r}")
+    return moment
 
 
 # Changes
@@ -278,14 +353,18 @@ def _write_rows(rows: Any, version: int, limit: int, as_json: bool) -> None:
     if as_json:
         for row in shown:
             fields = {"id": row["subscription"], "predicate": row["predicate"]}
-            write(json.dumps(fields | ({"dialect": row["dialect"]} if row["dialect"] else {})))
+            end = {"expires": row["expires"].isoformat()} if row["expires"] else {}
+            dialect = {"dialect": row["dialect"]} if row["dialect"] else {}
+            write(json.dumps(fields | dialect | end))
         return
     write(f"version {version}: {count(rows.num_rows, 'subscription')}")
     width = max((len(_printable(str(row["subscription"]))) for row in shown), default=0)
     for row in shown:
-        dialect = f"  ({_printable(row['dialect'])})" if row["dialect"] else ""
+        spoken = f"  ({_printable(row['dialect'])})" if row["dialect"] else ""
         name = _printable(str(row["subscription"]))
-        write(f"  {name:{min(width, 40)}}  {_printable(row['predicate'])}{dialect}")
+        end = row["expires"]
+        until = f"  (until {end.isoformat(sep=' ', timespec='seconds')})" if end else ""
+        write(f"  {name:{min(width, 40)}}  {_printable(row['predicate'])}{spoken}{until}")
     if rows.num_rows > len(shown):
         write(f"  … {rows.num_rows - len(shown)} more (--limit 0 lists all)")
 

@@ -20,6 +20,7 @@ from tidings.language.values import UTC_MARK
 FIRST_DAY: Final = -719_162  # 1 January of the year 1, counted from 1970
 LAST_DAY: Final = 2_932_896  # 31 December 9999
 PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+MONTHS: Final = pa.lib.Type_INTERVAL_MONTHS
 LONG_DIGITS: Final = 18  # any integer of so many digits fits 64 bits
 
 
@@ -161,6 +162,61 @@ def _decoded(raw: bytes | None) -> str | bytes | None:
         return None if raw is None else raw.decode()
     except UnicodeDecodeError:
         return raw
+
+
+# Intervals of months stand for no value, and PyArrow cannot open a column of them: it does not know
+# the type. So they become nulls before anything looks at them.
+
+
+def readable(batch: Any) -> Any:
+    """A batch or a table with nulls for the intervals of months in it, at any depth."""
+    if not any(map(_holds_months, batch.schema.types)):
+        return batch
+    if isinstance(batch, pa.Table):
+        return pa.Table.from_batches(map(readable, batch.to_batches()))
+    rows = without_months(batch.to_struct_array())
+    return pa.RecordBatch.from_struct_array(rows)
+
+
+def without_months(array: pa.Array) -> pa.Array:
+    """A column with nulls for the intervals of months in it, at any depth."""
+    kind: Any = array.type
+    if not _holds_months(kind):
+        return array
+    size, mask = len(array), array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        names = [field.name for field in kind]
+        fields = [
+            pa.nulls(size) if field.type.id == MONTHS else without_months(array.field(at))
+            for at, field in enumerate(kind)
+        ]
+        return pa.StructArray.from_arrays(fields, names, mask=mask)
+    if pa.types.is_map(kind) and not _holds_months(kind.key_type):
+        offsets, begin, end = _offsets(array)
+        keys = array.keys.slice(begin, end - begin)
+        if kind.item_type.id == MONTHS:
+            items = pa.nulls(len(keys))
+        else:
+            items = without_months(array.items.slice(begin, end - begin))
+        return pa.MapArray.from_arrays(offsets, keys, items, mask=mask)
+    if is_listed(kind):
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        ends = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        months = kind.value_type.id == MONTHS
+        values = pa.nulls(int(ends[-1])) if months else without_months(array.flatten())
+        return pa.LargeListArray.from_arrays(pa.array(ends), values, mask=mask)
+    return pa.nulls(size)  # months themselves, as keys, or in a dictionary
+
+
+def _holds_months(kind: Any) -> bool:
+    types = pa.types
+    if types.is_struct(kind):
+        return any(_holds_months(field.type) for field in kind)
+    if types.is_map(kind):
+        return _holds_months(kind.key_type) or _holds_months(kind.item_type)
+    if is_listed(kind) or types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return _holds_months(kind.value_type)
+    return bool(kind.id == MONTHS)
 
 
 def _short(texts: pa.Array, unit: str) -> pa.Array:

@@ -26,7 +26,7 @@ from tidings.language.event import read
 from tidings.language.expression import Expression, constraints
 from tidings.language.predicate import Predicate
 from tidings.language.values import SCALARS
-from tidings.matching.arrow_values import as_values, is_text, raw_texts
+from tidings.matching.arrow_values import as_values, is_text, raw_texts, readable
 
 Id = str | int
 ID_TYPES = (str, int)
@@ -177,6 +177,7 @@ def events_of(
             yield from repeat({}, batch.num_rows)
             return
         batch = batch.select(kept)
+    batch = readable(batch)
     for part in batch.to_batches() if isinstance(batch, pa.Table) else (batch,):
         columns = part.columns
         if names is not None and "" not in names:
@@ -191,9 +192,10 @@ def known_columns(batch: Batch, names: Collection[str]) -> pa.RecordBatch:
     kept = columns_of(batch, names)
     if not kept:
         return batch.select([])  # which still has rows
+    chosen = readable(batch.select(kept))
     columns = [
         as_values(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
-        for column in map(batch.column, kept)
+        for column in chosen.columns
     ]
     return pa.RecordBatch.from_arrays(columns, kept)
 

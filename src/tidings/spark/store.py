@@ -28,6 +28,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -112,9 +113,9 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({self.path!r})"
 
-    def __reduce__(self) -> tuple[type[Store], tuple[str]]:
-        """Pickle the path only."""
-        return Store, (self.path,)
+    def __reduce__(self) -> Any:
+        """Pickle where the store is and what it keeps, and not what was read."""
+        return partial(Store, keep=self.keep), (self.path,)
 
     # Changes
 
@@ -203,7 +204,7 @@ class Store:
                 if (version + 1) % STATE_EVERY == 0:
                     with suppress(OSError, StoreError):  # the change is made; a state only helps
                         self.compact()
-                        self._forget()
+                        self.forget()
                 return Commit(version + 1, _as_text(refused))
         raise StoreError(
             f"{self.path}: other writers changed the store first, {ATTEMPTS:,} times in a row"
@@ -250,13 +251,15 @@ class Store:
             self._known += 1
         return self._known
 
-    def snapshot(self, version: int | None = None) -> pa.Table:
+    def snapshot(self, version: int | None = None, *, ends: bool = False) -> pa.Table:
         """The subscriptions of a version, by default the newest one.
 
-        Columns: `subscription` (text or int64), `predicate`, `dialect` (null for our own).
+        Columns: `subscription` (text or int64), `predicate`, `dialect` (null for our own); with
+        `ends` also `expires`, null for a subscription that has no end.
         """
         wanted = self.version() if version is None else version
-        return self._whole(wanted).drop_columns("expires")
+        whole = self._whole(wanted)
+        return whole if ends else whole.drop_columns("expires")
 
     def _whole(self, wanted: int) -> pa.Table:
         """The subscriptions of a version, with their ends in a column `expires`."""
@@ -363,17 +366,16 @@ class Store:
                 removed += 1
         return removed + sum(self.files.sweep(below, oldest_kept) for below in (CHANGES, STATES))
 
-    def _forget(self) -> None:
-        """Remove the versions that were replaced before the time for which the store keeps them."""
+    def forget(self) -> int:
+        """Remove the versions that were replaced longer ago than `keep`; how many files."""
         if self.keep is None:
-            return
+            return 0
         numbers = self._numbers(CHANGES)
         oldest_kept = time.time() - self.keep.total_seconds()
         replaced = bisect_right(
             numbers, oldest_kept, key=lambda version: self.files.modified(_change_name(version))
         )
-        if replaced:
-            self.vacuum(numbers[replaced - 1])
+        return self.vacuum(numbers[replaced - 1]) if replaced else 0
 
     # Files
 
@@ -471,7 +473,10 @@ def _end(expires: datetime | timedelta | None) -> datetime | None:
     if expires is None:
         return None
     if isinstance(expires, timedelta):
-        return datetime.now(UTC) + expires
+        try:
+            return datetime.now(UTC) + expires
+        except OverflowError:
+            raise StoreError(f"expected an end before the year 10000, found {expires}") from None
     if getattr(expires, "tzinfo", None) is None:
         raise StoreError(f"expected a moment with a zone, or a time from now, found {expires!r}")
     return expires

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from tidings.language.errors import EventError
 from tidings.language.event import MAX_EVENT_BYTES, Event, read
 from tidings.language.values import SCALARS
-from tidings.matching.arrow_values import is_listed, raw_texts
+from tidings.matching.arrow_values import raw_texts, without_months
 from tidings.matching.batches import match_columns, match_documents, tally
 from tidings.matching.contract import Id, is_text_or_binary
 from tidings.matching.native.engine import Index
@@ -45,7 +45,6 @@ SHARED_CHUNK: Final = 8_192  # the same where several shards are searched in tur
 VALUES: Final = 1 << 20  # ids in one batch that goes back to the JVM
 PLAIN: Final = SCALARS | {type(None)}
 NOTHING: Final = np.zeros(0, np.int64)
-MONTHS: Final = pa.lib.Type_INTERVAL_MONTHS
 
 json_of: Final = msgspec.json.Decoder().decode
 
@@ -230,45 +229,6 @@ def events_of(events: pa.Array, reading: Reading) -> Iterator[dict[str, Any] | E
             yield flat(value)
         else:
             yield EventError(f"expected a JSON object, found {type(value).__name__}")
-
-
-def without_months(array: pa.Array) -> pa.Array:
-    """A column with nulls for the intervals of months in it, because PyArrow cannot open these."""
-    if not _holds_months(array.type):
-        return array
-    if array.offset:
-        array = pa.concat_arrays([array, array.slice(0, 0)])  # lists are rebuilt from their start
-    return _without_months(array)
-
-
-def _holds_months(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return any(_holds_months(field.type) for field in kind)
-    if pa.types.is_map(kind):
-        return _holds_months(kind.key_type) or _holds_months(kind.item_type)
-    return kind.id == MONTHS or (is_listed(kind) and _holds_months(kind.value_type))
-
-
-def _without_months(array: Any) -> pa.Array:
-    kind, mask = array.type, array.is_null() if array.null_count else None
-    if kind.id == MONTHS or (pa.types.is_map(kind) and _holds_months(kind.key_type)):
-        return pa.nulls(len(array))
-    if not _holds_months(kind):
-        return array
-    if pa.types.is_struct(kind):
-        fields = [
-            pa.nulls(len(array)) if field.type.id == MONTHS else _without_months(array.field(at))
-            for at, field in enumerate(kind)
-        ]
-        return pa.StructArray.from_arrays(fields, [field.name for field in kind], mask=mask)
-    if pa.types.is_map(kind):
-        keys, months = array.keys, kind.item_type.id == MONTHS
-        items = pa.nulls(len(keys)) if months else _without_months(array.items)
-        return pa.MapArray.from_arrays(array.offsets, keys, items, mask=mask)
-    months, count = kind.value_type.id == MONTHS, array.offsets[-1].as_py()
-    values = pa.nulls(count) if months else _without_months(array.values)
-    make = pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray
-    return make.from_arrays(array.offsets, values, mask=mask)
 
 
 def read_text(text: str | bytes) -> dict[str, Any] | EventError:
