@@ -376,8 +376,7 @@ class Session:
                 before = batch.done
                 self._route(batch)
                 routed += batch.done - before
-            is_first = bool(self._batches) and self._batches[0] is batch  # or the session has ended
-            if is_first and batch.done == len(batch.events):
+            if batch.done == len(batch.events) and not self.over:
                 self._batches.popleft()
                 self._batch_bytes -= batch.size
         if self.stream is not None:
