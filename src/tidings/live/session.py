@@ -372,7 +372,7 @@ class Session:
             if gate is not None:
                 self._wait(gate)
                 break
-            while batch.done < len(batch.events) and not self._held and routed < most:
+            while routed < most and batch.done < len(batch.events) and not self._held:
                 before = batch.done
                 self._route(batch)
                 routed += batch.done - before
