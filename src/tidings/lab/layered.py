@@ -74,7 +74,7 @@ def check_law(
         stored = [len(one.store) for one in layers]
         visited = [one.counts["visits"] for one in layers]
         epoch = asking.epochs.used
-        keys = (asking.keys(epoch, event) for event in events)
+        keys = (asking.asking.keys(epoch, event) for event in events)
         steps = max(len(asking.walks.choices(epoch, found)) for found in keys)
     return assert_law(
         law(
