@@ -108,3 +108,31 @@ def test_a_saved_table_shows_its_plan(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "does not exist" in capsys.readouterr().err
     assert main(["explain"]) == 2
     assert "expected PREDICATE and --event, or --table" in capsys.readouterr().err
+
+
+def test_rendezvous_functions_are_ranked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wants = [f"topic = 't{n % 30}' and size > {n}" for n in range(60)]
+    wants += ["size < 7", "no predicate ("]
+    Path("wants.jsonl").write_text(
+        "".join(json.dumps({"id": n, "predicate": w}) + "\n" for n, w in enumerate(wants))
+    )
+    events = [{"topic": f"t{n % 30}", "size": n, "flag": n % 2 == 0} for n in range(300)]
+    Path("events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    given = ["explain", "--rendezvous", "wants.jsonl", "--events", "events.jsonl"]
+    assert main([*given, "--json"]) == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)["rendezvous"]
+    assert err == "tidings explain: 1 bad subscription left out; see tidings check\n"
+    assert found[0]["text"].startswith(("hash:topic", "range:topic"))
+    assert [one["text"].partition(":")[0] for one in found].count("one") == 1
+    assert all(0 <= one["score"] <= 1 for one in found)
+    assert found == sorted(found, key=lambda one: -one["score"])
+    (one,) = (one for one in found if one["text"] == "one")
+    assert one["score"] == pytest.approx(1 / 16)  # every event visits the same region
+    assert main(given) == 0
+    assert capsys.readouterr().out.startswith("score  keyed  keys  even  rendezvous\n")
+    assert main(given[:3]) == 2
+    assert main([*given[:4], "nowhere.jsonl"]) == 2

@@ -272,7 +272,12 @@ _TABLE: Final = (
         "L1",
         "two layers: matching and delivery composed freely",
         _tests("routing/layers/test_layers", "test_every_pair_delivers_what_the_scan_finds")
-        + _tests("routing/layers/test_sealing", "test_delivery_nodes_never_hold_content"),
+        + _tests(
+            "routing/layers/test_sealing",
+            "test_delivery_nodes_never_hold_content",
+            "test_an_event_can_be_read_by_its_destinations_alone",
+        )
+        + _experiments("l1-layers"),
     ),
     Part(
         "L2",
@@ -300,7 +305,13 @@ _TABLE: Final = (
             "routing/layers/test_applications",
             "test_each_application_has_its_own_subscribers_regions_and_deliveries",
             "test_reconfiguring_loses_nothing_and_doubles_nothing",
-        ),
+        )
+        + _tests(
+            "live/test_applications",
+            "test_changing_an_application_as_it_runs_loses_and_doubles_nothing",
+            "test_tidings_up_runs_applications_and_reads_its_file_again",
+        )
+        + _tests("live/test_isolation", "test_a_flood_holds_up_its_own_publishers_and_no_others"),
     ),
     Part(
         "L5",

@@ -9,10 +9,10 @@ the order of arrival (`tidings.sim.service`). All chance is a hash of numbers.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,8 +130,18 @@ class Layer:
         homes = [home for _, homes in self.placement.stops(key) for home in homes]
         return sum(self.homes[key, home] for home in homes)
 
-    def checked_law(self, subscriptions: int, events: int, most_met: int, matched: Any) -> Law:
-        """The law of the model, asserted; `matched` tells of each home its most matched entry."""
+    def checked_law(
+        self,
+        subscriptions: int,
+        events: int,
+        most_met: int,
+        matched: Iterable[tuple[Collection[int], int]],
+    ) -> Law:
+        """The law of the model, asserted.
+
+        `matched` tells of each subscription its homes, and how many events it matched; of those
+        with equal homes, the one that matched the most is enough.
+        """
         return assert_law(
             law(
                 [self.stored[node] for node in self.nodes],
@@ -140,9 +150,13 @@ class Layer:
                 subscriptions,
                 events,
                 most_met,
-                ((count, len(self.placement.members(home))) for home, count in matched),
+                ((count, self._replicas(homes)) for homes, count in matched),
             )
         )
+
+    def _replicas(self, homes: Collection[int]) -> int:
+        """The nodes that have a subscription with these homes."""
+        return len({node for home in homes for node in self.placement.members(home)})
 
 
 def popularity(keys: int, skew: str, order: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -37,6 +37,7 @@ from tidings.live.settings import Dial, Settings
 from tidings.live.store import Memory, Store
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
+from tidings.live.turns import Turns
 from tidings.routing.layers.sealing import Keyring
 from tidings.routing.packets import (
     Answer,
@@ -140,6 +141,9 @@ class RouterCore:
             for name in ("", *settings.applications)
         }
         self._shares = Shares(settings.weights)
+        self.turns: Turns | None = None  # without them, each publication is routed at once
+        if settings.applications:
+            self.turns = Turns(timers, lambda: self.settings.weights)
         self.drops: dict[str, int] = {}
         self.probes = Probes(self)
         self.doorway = Doorway(self)

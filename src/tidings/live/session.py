@@ -14,6 +14,7 @@ routes those that somebody wants one by one. Requests are carried out one after 
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from contextlib import suppress
 from functools import partial
@@ -363,21 +364,36 @@ class Session:
             raise WireError("out-of-turn", f"{unrouted} publications, more than the credit")
 
     def _go_on(self) -> None:
-        """Route the publications that wait, until one finds no room on its path."""
-        while self._batches and not self._held:
+        """Route the publications that wait, now or in the application's turn."""
+        if self.router.turns is None:
+            self.route()
+        else:
+            self.router.turns.add(self.hosted.name, self)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has publications that could be routed."""
+        return bool(self._batches) and not self._held and not self.over
+
+    def route(self, most: int = sys.maxsize) -> int:
+        """Route about so many publications, until one finds no room on its path."""
+        routed = 0
+        while self._batches and not self._held and routed < most:
             batch = self._batches[0]
             gate = self.router.switching()
             if gate is not None:
                 self._wait(gate)
                 break
-            while batch.done < len(batch.events) and not self._held:
+            while routed < most and batch.done < len(batch.events) and not self._held:
+                before = batch.done
                 self._route(batch)
-            is_first = bool(self._batches) and self._batches[0] is batch  # or the session has ended
-            if is_first and batch.done == len(batch.events):
+                routed += batch.done - before
+            if batch.done == len(batch.events) and not self.over:
                 self._batches.popleft()
                 self._batch_bytes -= batch.size
         if self.stream is not None:
             self.stream.schedule()
+        return routed
 
     def _route(self, batch: Batch) -> None:
         """Route a stretch of publications, until one finds no room on its path.

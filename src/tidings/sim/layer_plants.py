@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from tidings.routing.layers.application import Layers
+from tidings.routing.layers.asking import regions_of
 from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.matching import Matching
@@ -69,7 +70,7 @@ class OwnRegions(Matching):
     """Asks about as many regions as the node itself knows of, not as the event says."""
 
     def received_walk(self, walk: Walk, now: int, out: list[Action]) -> None:
-        own = self._regions(self.epochs.newest)
+        own = regions_of(self.epochs.newest)
         stops = tuple((n, tuple((h % own, k) for h, k in asked)) for n, asked in walk.stops)
         fields = {name: getattr(walk, name) for name in walk.__struct_fields__}
         super().received_walk(Walk(**{**fields, "regions": own, "stops": stops}), now, out)

@@ -169,11 +169,11 @@ def test_each_match_is_found_exactly_once(seed: int, hops: int, replicas: int) -
         published(network, log, source, event)
         matching = router_of(network, source).layers.matching
         epoch = matching.epochs.used
-        for choice in matching.walks.choices(epoch, matching.keys(epoch, event)):
+        for choice in matching.walks.choices(epoch, matching.asking.keys(epoch, event)):
             regions = epoch.placement.shape.regions
             for home, key in choice.asked:
                 by_key = stores[choice.members[0]]._indices.get((regions, home), {}).get(key)
                 found.update(map(str, by_key.match(event) if by_key else ()))
-        keys = matching.keys(epoch, event)
+        keys = matching.asking.keys(epoch, event)
         assert len(matching.walks.choices(epoch, keys)) <= hops * len(keys)
         assert found.total() == len(scan(wants, event))

@@ -19,11 +19,12 @@ from tidings.routing.layers.sealing import (
     Keyring,
     Open,
     Seal,
+    SealEach,
     SealError,
     keyring_of,
 )
 from tidings.routing.layers.settings import Layering
-from tidings.routing.packets import Publication, Put, Sealed, Walk
+from tidings.routing.packets import Consignment, Listed, Publication, Put, Sealed, Spread, Walk
 from tidings.routing.protocol import Publish, Subscribe
 
 pytest.importorskip("cryptography")
@@ -206,6 +207,109 @@ def test_keys_that_differ_between_domains_are_counted_drops() -> None:
     assert not log.settled  # it is not established, and nobody claims so
     assert "sealed with another key" in log.drops
     assert router_of(network, "1").snapshot()["unreadable"] > 0
+
+
+# Each subscriber's node has a key of its own
+
+
+def each(node: str, number: int = 0, matches: bool = False) -> Keyring:
+    """The keys of a node in the mode `subscriber`."""
+    own = keyring_of(f"the own secret of node {node}, number {number}".encode()).matching_private
+    return Keyring(b"", KEYS.matching_public, KEYS.matching_private if matches else b"", own)
+
+
+def nodes_with_keys(who: str, how: str) -> Any:
+    """A ring in which some nodes match and each has a key of its own."""
+    graph = topology("ring:6")
+    matching = ("0", "3") if who == "regions" else ()
+
+    def make(node: str, life: int, topologies: Any) -> Any:
+        chosen = options(who, how, nodes=matching, seal="subscriber")
+        keys = each(node, matches=not matching or node in matching)
+        return LayeredRouter(node, life, topologies=topologies, options=chosen, keys=keys)
+
+    return network_of(graph, make=make)
+
+
+@every_pair
+def test_an_event_can_be_read_by_its_destinations_alone(who: str, how: str) -> None:
+    network, log = nodes_with_keys(who, how)
+    subscribed(network, {"1": ["a = 'canary'"], "4": ["a = 'canary'", "b = 2"], "5": ["b = 3"]})
+    assert published(network, log, "2", {"a": "canary"}) == ["1/0", "4/0"]
+    assert published(network, log, "1", {"b": [2, 3]}) == ["4/1", "5/0"]
+    bearers = [packet.inner if isinstance(packet, Listed) else packet for _, _, packet in log.sends]
+    payloads = [one.payload for one in bearers if isinstance(one, Spread | Consignment)]
+    assert payloads
+    for payload in payloads:
+        assert isinstance(payload, bytes)
+        for node in "012345":
+            opened = SealEach("", each(node), node).open_event(payload)
+            wanted = who == "nowhere" or node in "45"
+            assert (opened is not None) <= wanted, node
+    assert "no key of a subscriber's node" not in log.drops
+    assert "sealed with another key" not in log.drops
+
+
+def test_a_key_for_each_destination_costs_80_bytes() -> None:
+    seal = SealEach("quotes", each("0", matches=True), "0")
+    publics = {str(n): SealEach("quotes", each(str(n)), str(n)).public for n in range(9)}
+    publication = Publication("a", 1, 1, {"a": 1})
+    sizes = []
+    for count in (1, 2, 8):
+        payload = seal.addressed(publication, dict(list(publics.items())[:count]))
+        assert isinstance(payload, bytes)
+        sizes.append(len(payload))
+        for node in range(9):
+            opened = SealEach("quotes", each(str(node)), str(node)).open_event(payload)
+            assert opened == (publication if node < count else None)
+    # The key of the event and its tag, and four bytes for the name and the lengths.
+    assert [sizes[1] - sizes[0], sizes[2] - sizes[1]] == [84, 6 * 84]
+
+
+def test_garbage_is_no_event_for_anybody() -> None:
+    seal = SealEach("quotes", each("0"), "0")
+    for payload in (b"", b"x", msgspec.msgpack.encode([b"", {"0": b""}, b""])):
+        assert seal.open_event(payload) is None
+
+
+# Keys that change
+
+
+def test_keys_change_one_node_after_the_other_and_nothing_is_lost() -> None:
+    """First all nodes accept the new keys, then all use them, then they forget the old ones."""
+    old, new = KEYS, keyring_of(b"the second secret of an application, as long")
+    for seal in ("application", "subscriber"):
+        graph = topology("ring:5")
+
+        def of(node: str, number: int, seal: str = seal) -> Keyring:
+            if seal == "application":
+                return (old, new)[number]
+            keys = (old, new)[number]
+            own = each(node, number).subscriber_private
+            return Keyring(b"", keys.matching_public, keys.matching_private, own)
+
+        def make(
+            node: str, life: int, topologies: Any, seal: str = seal, of: Any = of
+        ) -> LayeredRouter:
+            chosen = Layering(matching="regions", replicas=2, hops=2, seal=seal)  # type: ignore[arg-type]
+            return LayeredRouter(
+                node, life, topologies=topologies, options=chosen, keys=of(node, 0)
+            )
+
+        network, log = network_of(graph, make=make)
+        subscribed(network, {"1": ["a > 0"], "4": ["a > 0"]})
+        for numbers in ((0, 1), (1, 0), (1,)):
+            for node in graph.names:
+                out: list[Any] = []
+                keys = [of(node, number) for number in numbers]
+                router_of(network, node).layers.rekey(keys, network.now, out)
+                network._act(network.nodes[node], out)
+                assert published(network, log, "0", {"a": 1}) == ["1/0", "4/0"], (seal, numbers)
+        assert "sealed with another key" not in log.drops
+        # Who has only the old keys can read nothing any more.
+        router_of(network, "4").layers.rekey([of("4", 0)], network.now, [])
+        assert published(network, log, "0", {"a": 1}) == ["1/0"]
+        assert "sealed with another key" in log.drops
 
 
 def test_a_node_without_keys_takes_no_users() -> None:

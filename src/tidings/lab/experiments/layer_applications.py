@@ -180,12 +180,8 @@ class Run:
     def row(self, took: Sequence[int], service: Service, seconds: float) -> Row:
         """What was measured; the law of the model is asserted."""
         layer, needs = self.layer, self.needs
-        homes = [
-            (home, self.matched[row]) for row, found in self.copies.items() for home in found[:1]
-        ]
-        several = {row: len(found) for row, found in self.copies.items()}
-        if max(several.values()) == 1:
-            layer.checked_law(len(self.copies), self.events, self.most, homes)
+        homes = [(found, self.matched[row]) for row, found in self.copies.items()]
+        layer.checked_law(len(self.copies), self.events, self.most, homes)
         nodes = layer.nodes
         busy = max(service.busy_ns[node] for node in nodes) / 1e9
         copies = sum(layer.stored.values()) / len(self.copies)

@@ -97,7 +97,7 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         subscriptions,
         parameters["events"],
         max(held[key] for key in published),
-        [(home, published[key]) for key, home in homes],
+        [((home,), published[key]) for key, home in homes],
     )
     yield row | {
         "predicted": _predicted(layer, held, published),

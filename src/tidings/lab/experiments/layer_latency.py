@@ -76,7 +76,7 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         layer.put(number, 0)
     cost = {node: match(layer.load(node)) for node in nodes}
     walks = [layer.route(number, [0])[0] for number in range(parameters["events"])]
-    layer.checked_law(2_000, len(walks), 2_000, [(0, len(walks))])
+    layer.checked_law(2_000, len(walks), 2_000, [((0,), len(walks))])
     starts = _starts(parameters, REPLICAS / max(cost.values()))
     walk = [
         Trip(number, start, tuple((node, cost[node]) for node in nodes))

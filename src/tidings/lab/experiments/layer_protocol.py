@@ -22,24 +22,22 @@ from tidings.lab.experiment import (
     select,
 )
 from tidings.lab.layer_model import assert_law, imbalance, latency, law, waiting
+from tidings.lab.layered import Watch, check_law
 from tidings.lab.trips import popularity
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.scan import Scan
 from tidings.matching.workload import APPLICATIONS
 from tidings.routing.layers.settings import Layering
-from tidings.routing.packets import Listed, Packet, Publication, Walk, publication_of
+from tidings.routing.packets import Listed, Publication, Walk
 from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
-    Deliver,
-    Drop,
-    Established,
     Publish,
     Subscribe,
 )
 from tidings.routing.protocols import PROTOCOLS
-from tidings.sim.network import Network, Node
+from tidings.sim.network import Network
 from tidings.sim.service import MatchTime, Service
 
 if TYPE_CHECKING:
@@ -89,38 +87,6 @@ def sweep(setting: Setting) -> list[Parameters]:
 
 def measure(parameters: Parameters) -> Iterator[Row]:
     yield _shape(parameters) if parameters["kind"] == "shape" else _application(parameters)
-
-
-class Watch:
-    """Who got what and when, and what it took in packets and bytes."""
-
-    def __init__(self) -> None:
-        self.delivered_to: Counter[tuple[str, str, int]] = Counter()
-        self.last: dict[tuple[str, int], int] = {}  # when an event was last delivered
-        self.settled: set[str] = set()
-        self.packets = self.bytes = self.other_bytes = 0
-
-    def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
-        if publication_of(packet) is None:
-            self.other_bytes += size  # subscriptions, answers, links
-        else:
-            self.packets += 1
-            self.bytes += size
-
-    def delivered(self, now: int, node: Node, action: Deliver) -> None:
-        event = (action.publication.source, action.publication.number)
-        self.last[event] = now
-        for id in action.subscriptions:
-            self.delivered_to[id, *event] += 1
-
-    def established(self, now: int, node: Node, action: Established) -> None:
-        self.settled.update(action.subscriptions)
-
-    def dropped(self, now: int, node: Node, action: Drop) -> None:
-        raise AssertionError(f"nothing fails here, and {node.name} drops: {action.reason}")
-
-    def told(self, now: int, node: Node, action: Any) -> None:
-        """Nobody advertises here."""
 
 
 class Timed(Service):
@@ -305,6 +271,10 @@ def _application(parameters: Parameters) -> Row:
     load = Load(network, watch, predicates, events)
     begun = network.now
     load.play([20 * MILLISECOND] * len(events))
+    if options is not None:
+        match = [f"m{number}" for number in range(MATCHING)]
+        users = [f"e{number}" for number in range(EDGES)]
+        check_law(network, match, users, load.events, load.matches)
     return {
         "deliveries": sum(map(len, load.matches)),
         "packets": watch.packets / len(events),

@@ -79,7 +79,7 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         SAMPLE,
         len(asked),
         max(held[key] for key in published),
-        [(home, published[key]) for key, home in homes],
+        [((home,), published[key]) for key, home in homes],
     )
     match = MatchTime(*MATCHING[parameters["matching"]])
     hottest = max(held, key=held.__getitem__)

@@ -190,7 +190,7 @@ class Layers:
         known = self.lists.plane.neighbours.known
         if settings.matching == "regions":
             return dict.fromkeys(known, (True, "perhaps: that depends on the walk it takes"))
-        behind = self._behind(source, self.matching.wanting(event))
+        behind = self._behind(source, self.matching.asking.wanting(event))
         children = self.lists.plane.routes.children(source)
         for name in known:
             wanting = behind.get(name, ())

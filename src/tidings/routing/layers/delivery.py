@@ -13,6 +13,7 @@ subscription. The rows of `DELIVERY`:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
@@ -22,6 +23,8 @@ from tidings.routing.layers.lists import Lists
 from tidings.routing.packets import Consignment, Payload, Spread
 from tidings.routing.planes.once import Once
 from tidings.routing.protocol import Action, Drop, Send
+
+MOST_APPLICATIONS: Final = 256  # whose events a node tells apart from those that it has passed on
 
 
 class DeliveryLayer(Protocol):
@@ -85,25 +88,34 @@ class Spreading:
 
     def __init__(self, lists: Lists) -> None:
         self.lists = lists
-        self._once = self.once_of()
-        self._number = 0
+        # By application: how far one may be behind another is nobody's concern.
+        self._once: dict[str, Once] = {}
+        self._numbers: Counter[str] = Counter()
 
     def send(self, application: str, payload: Payload, out: list[Action]) -> None:
         """Send an event to all nodes, from here."""
         plane = self.lists.plane
-        self._number += 1
-        digest = plane.routes.digest
-        spread = Spread(application, plane.node, plane.life, self._number, digest, False, payload)
-        self._once.first(spread)
+        self._numbers[application] += 1
+        number, digest = self._numbers[application], plane.routes.digest
+        spread = Spread(application, plane.node, plane.life, number, digest, False, payload)
+        self._is_first(spread)
         self._pass_on(spread, None, out)
 
     def received(self, neighbour: str, spread: Spread, out: list[Action]) -> bool:
         """Pass an event on; False if it has been here before."""
-        if not self._once.first(spread):
+        if not self._is_first(spread):
             out.append(Drop("a duplicate", spread))
             return False
         self._pass_on(spread, neighbour, out)
         return True
+
+    def _is_first(self, spread: Spread) -> bool:
+        once = self._once.get(spread.application)
+        if once is None:
+            if len(self._once) >= MOST_APPLICATIONS:
+                del self._once[next(iter(self._once))]
+            once = self._once[spread.application] = self.once_of()
+        return once.first(spread)
 
     def _pass_on(self, spread: Spread, but: str | None, out: list[Action]) -> None:
         routes = self.lists.find(spread.topology)

@@ -23,7 +23,7 @@ from tidings.routing.protocol import Action, Drop, Send
 
 KNOWN: Final = 16  # views that a node keeps
 MOST_TURNS: Final = 16
-MOST_HELD: Final = 4_096  # packets that wait for routes
+MOST_HELD: Final = 4_096  # packets of an application that wait for routes
 
 
 class Lists:
@@ -113,7 +113,8 @@ class Lists:
         return [(hop, tuple(part)) for hop, part in parts.items()]
 
     def _hold(self, packet: Listed, now: int, until: int | None, out: list[Action]) -> None:
-        if len(self._held) >= MOST_HELD:
+        mine = packet.inner.application
+        if sum(held.inner.application == mine for _, held in self._held) >= MOST_HELD:
             out.append(Drop("no path", packet))
             return
         if until is None:

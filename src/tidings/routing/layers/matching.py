@@ -8,9 +8,10 @@ own. All three rows of `MATCHING` are this one machine:
 - `regions`: X regions of about R nodes; an event visits H of them (section 4.2 of the paper);
 - `nowhere`: as `everywhere`, but a node only says that it wants something; subscribers filter.
 
-The layer hands over an event and the nodes to which it must go (`hand`). It does not know how the
-event gets there. Destinations are nodes, each once: the node there matches again, by its own
-subscriptions, so whoever finds a node by mistake or by malice causes a packet and nothing else.
+This file places subscriptions and keeps them in place; `asking` takes events past them. The layer
+hands over an event and the nodes to which it must go (`hand`). It does not know how the event gets
+there. Destinations are nodes, each once: the node there matches again, by its own subscriptions, so
+whoever finds a node by mistake or by malice causes a packet and nothing else.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from functools import lru_cache
 from typing import Any, Final
 
 from tidings.matching.contract import Matcher
+from tidings.routing.layers.asking import Asking, Hand, regions_of
 from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.placement import Regions
 from tidings.routing.layers.placing import FORGOTTEN, Placing
-from tidings.routing.layers.rendezvous import Keys, keys_of, placed, wide
+from tidings.routing.layers.rendezvous import Keys, placed
 from tidings.routing.layers.sealing import Open, Seal
 from tidings.routing.layers.settings import Layering
-from tidings.routing.layers.store import ANY, Store
-from tidings.routing.layers.walks import Choice, Walks
+from tidings.routing.layers.store import Store
+from tidings.routing.layers.walks import Walks
 from tidings.routing.packets import (
-    Payload,
     Publication,
     Put,
     Report,
@@ -38,7 +39,6 @@ from tidings.routing.packets import (
     Slot,
     Stored,
     Walk,
-    Walked,
 )
 from tidings.routing.planes.interests import EVERYTHING, predicate_of
 from tidings.routing.planes.topology import digest_of
@@ -51,8 +51,6 @@ MATCHING: Final = {
 }
 MOST_REMINDERS: Final = 20  # that what an owner had placed here is gone
 SOMETHING: Final = ""  # the id of the one entry by which a node says that it wants something
-
-Hand = Callable[[Payload, tuple[str, ...], int, list[Action]], None]
 
 
 @lru_cache(1 << 14)
@@ -82,7 +80,6 @@ class Matching:
         self.node, self.life, self.timing = plane.node, plane.life, plane.timing
         self.settings = settings
         self.lists = lists
-        self.hand = hand
         self.seal = seal
         self.epochs = self.epochs_of(self.node, Epoch.of(application, settings, self._lives()))
         self.store = Store(matcher)
@@ -100,7 +97,8 @@ class Matching:
         self._report_at: int | None = None
         self._compare_at: int | None = None
         self._prune_at: int | None = None
-        self.counts = {"visits": 0, "matched": 0, "misplaced": 0, "given up": 0, "unreadable": 0}
+        self.asking = Asking(application, lists, self.epochs, self.store, self.walks, hand, seal)
+        self.counts = self.asking.counts
 
     epochs_of: type[Epochs] = Epochs
     placing_of: type[Placing] = Placing
@@ -142,7 +140,7 @@ class Matching:
     def _check_place(self, text: str) -> None:
         if self.settings.matching != "regions" or self.settings.unkeyed != "strict":
             return
-        regions = self._regions(self.epochs.newest)
+        regions = regions_of(self.epochs.newest)
         places = self.settings.function().places(predicate_of(text), regions)
         if places is None or len(places) > 1:
             count = "any" if places is None else len(places)
@@ -179,7 +177,7 @@ class Matching:
 
     def places(self, epoch: Epoch, text: str) -> Keys:
         """The keys of a subscription in an epoch."""
-        return places_of(epoch.settings, text, self._regions(epoch))
+        return places_of(epoch.settings, text, regions_of(epoch))
 
     def _place_all(self, now: int, out: list[Action]) -> None:
         """Put all subscriptions where some epoch that is kept wants them, and nowhere else."""
@@ -335,73 +333,11 @@ class Matching:
 
     def publish(self, publication: Publication, now: int, out: list[Action]) -> None:
         """Find who wants an event: take it past the nodes that know."""
-        epoch = self.epochs.used
-        if epoch.placement is None:
-            out.append(Drop("no node of the matching layer is in reach", publication))
-            return
-        keys = self.keys(epoch, publication.event)
-        choices = self.walks.choices(epoch, keys)
-        audit = self.settings.audit
-        if audit and digest_of(f"audit {publication.life} {publication.number}") % audit == 0:
-            choices = self.walks.all_choices(epoch)
-        payload = self.seal.seal_event(publication)
-        parts = [[choice] for choice in choices] if epoch.settings.scatter else [choices]
-        for part, chosen in enumerate(parts):
-            self._walk(publication, epoch, part, chosen, payload, now, out)
-
-    def wanting(self, event: dict[str, Any]) -> set[str]:
-        """The nodes that want an event, as far as this node can tell by itself."""
-        placement = self.epochs.used.placement
-        if placement is None:
-            return set()
-        asked = [(home, ANY) for home in range(placement.shape.regions)]
-        return {owner for owner, _ in self.store.match(placement.shape.regions, asked, event)}
-
-    def keys(self, epoch: Epoch, event: dict[str, Any]) -> Keys:
-        """The keys that an event is asked about under."""
-        regions = self._regions(epoch)
-        found = keys_of(epoch.settings.function(), event, regions)
-        if epoch.settings.unkeyed == "spread" and epoch.settings.places < regions + 1:
-            found |= {wide(regions)}
-        return found
-
-    def _regions(self, epoch: Epoch) -> int:
-        return 1 if epoch.placement is None else epoch.placement.shape.regions
-
-    def _walk(
-        self,
-        publication: Publication,
-        epoch: Epoch,
-        part: int,
-        choices: list[Choice],
-        payload: bytes,
-        now: int,
-        out: list[Action],
-    ) -> None:
-        number = 0 if epoch.settings.by_source else publication.number
-        stops = tuple(
-            self.walks.stop(choice, f"{self.node} {self.life} {number} {part} {place}")
-            for place, choice in enumerate(choices)
-        )
-        walk = Walk(
-            self.application,
-            self.node,
-            self.life,
-            publication.number,
-            part,
-            self._regions(epoch),
-            stops,
-            publication,
-            payload,
-            (),
-        )
-        if any(node != self.node for node, _ in stops):
-            self.walks.begin(walk, choices, now, part)
-        self._step(walk, now, out)
+        self.asking.publish(publication, now, out)
 
     def received_walk(self, walk: Walk, now: int, out: list[Action]) -> None:
         """An event comes past on its walk."""
-        self._step(walk, now, out)
+        self.asking.step(walk, now, out)
 
     def received_box(self, sealed: Sealed, now: int, out: list[Action]) -> None:
         """A packet comes that only nodes of the matching layer can read."""
@@ -414,89 +350,17 @@ class Matching:
                 self.counts["unreadable"] += 1
                 out.append(Drop("sealed with another key", sealed))
 
-    def _step(self, walk: Walk, now: int, out: list[Action]) -> None:
-        """Match an event here if this is its next stop, and send it on to the one after."""
-        stops, found = walk.stops, walk.found
-        while stops and stops[0][0] == self.node:
-            found = self._ask(walk, stops[0][1], found, now, out)
-            stops = stops[1:]
-            if walk.source == self.node:
-                self.walks.walked(self._answer(walk, len(stops), found), now)
-        if len(stops) < len(walk.stops) and walk.source != self.node:
-            answer = self._answer(walk, len(stops), found)
-            self.lists.send((walk.source,), answer, now, out)
-        if stops:
-            onward = Walk(
-                walk.application,
-                walk.source,
-                walk.life,
-                walk.number,
-                walk.part,
-                walk.regions,
-                stops,
-                walk.publication,
-                walk.payload,
-                found,
-            )
-            self.lists.send((stops[0][0],), self.seal.wrap(onward), now, out)
-        elif found:
-            self._hand(walk, found, now, out)
-
-    def _hand(self, walk: Walk, nodes: tuple[str, ...], now: int, out: list[Action]) -> None:
-        """Hand an event over, sealed as its application wants."""
-        payload: Payload = walk.payload
-        if not payload:
-            publics = self.store.publics(nodes) if self.settings.seal == "subscriber" else {}
-            if self.settings.seal == "subscriber" and len(publics) < len(nodes):
-                out.append(Drop("no key of a subscriber's node", walk))
-                nodes = tuple(publics)
-            payload = self.seal.addressed(walk.publication, publics)
-        self.hand(payload, nodes, now, out)
-
     def rekey(self, now: int, out: list[Action]) -> None:
         """The keys of this node are others from now on."""
         self.placing.rekey(self.seal.public)
         self._tell_all(self.placing.channels, now, out)
-
-    def _answer(self, walk: Walk, left: int, found: tuple[str, ...]) -> Walked:
-        return Walked(self.application, walk.life, walk.number, walk.part, left, found)
-
-    def _ask(
-        self,
-        walk: Walk,
-        asked: tuple[tuple[int, int], ...],
-        found: tuple[str, ...],
-        now: int,
-        out: list[Action],
-    ) -> tuple[str, ...]:
-        """Who wants it, of those whose subscriptions lie here; returns the nodes still to hand."""
-        matched = self.store.match(walk.regions, asked, walk.publication.event)
-        self.counts["visits"] += 1
-        self.counts["matched"] += len(matched)
-        if self.settings.audit and self.settings.by_key:
-            self._audit(walk, matched, out)
-        owners = tuple(sorted({owner for owner, _ in matched}))
-        if self.settings.gather:
-            return tuple(dict.fromkeys((*found, *owners)))
-        if owners:
-            self._hand(walk, owners, now, out)
-        return found
-
-    def _audit(self, walk: Walk, matched: set[tuple[str, int]], out: list[Action]) -> None:
-        """Count what matches and lies where the event would not have come without an audit."""
-        event = walk.publication.event
-        keys = keys_of(self.settings.function(), event, walk.regions) | {wide(walk.regions)}
-        outside = {key for _, key in matched} - keys
-        if outside:
-            self.counts["misplaced"] += len(outside)
-            out.append(Drop("a match outside its window: the rendezvous function is wrong", walk))
 
     # Time
 
     def timer(self) -> int | None:
         """When to wake."""
         own = earliest(self._report_at, earliest(self._compare_at, self._prune_at))
-        return earliest(own, earliest(self.placing.timer(), self.walks.timer()))
+        return earliest(own, earliest(self.placing.timer(), self.asking.timer()))
 
     def start(self, now: int) -> None:
         """There is a link: from now on, compare what others hold with what they should."""
@@ -515,14 +379,7 @@ class Matching:
         self._forget_the_gone(now, out)
         for node, put in self.placing.late(now):
             self._tell(node, put, now, out)
-        for walk, given_up in self.walks.late(now):
-            if given_up:
-                self.counts["given up"] += 1
-                out.append(Drop("no node of the region answers", walk))
-            if walk.stops:
-                self._resume(walk, now, out)
-            elif walk.found:
-                self._hand(walk, walk.found, now, out)
+        self.asking.wake(now, out)
         if self._report_at is not None and now >= self._report_at:
             self._report_at = None
             missing = self._missing()
@@ -560,9 +417,6 @@ class Matching:
             if (record is None or record.life != holding.life) and owner != self.node:
                 self.store.forget(owner)
                 self._forgotten[owner] = (holding.life, now, MOST_REMINDERS)
-
-    def _resume(self, walk: Walk, now: int, out: list[Action]) -> None:
-        self.lists.send((walk.stops[0][0],), self.seal.wrap(walk), now, out)
 
     def waits_for(self) -> str:
         """What it takes until this node is at rest; nothing if it is."""
