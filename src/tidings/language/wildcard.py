@@ -106,9 +106,19 @@ def matcher(pattern: str, ignore_case: bool) -> Callable[[str], bool]:
 
 
 def regex(expression: str, ignore_case: bool) -> Callable[[str], bool]:
-    """A function that tells whether a regular expression (RE2) is found in a text."""
+    """A function that tells whether a regular expression (RE2) is found in a text.
+
+    A call of RE2 costs microseconds, and the texts of events repeat, so answers are remembered.
+    """
     search = _compiled(expression, ignore_case).search
-    return lambda text: search(text) is not None
+    return lambda text: (
+        _is_found(search, text) if len(text) <= REMEMBERED else search(text) is not None
+    )
+
+
+@lru_cache(1 << 15)
+def _is_found(search: Callable[[str], Any], text: str) -> bool:
+    return search(text) is not None
 
 
 def program_size(expression: str, ignore_case: bool) -> int:
@@ -133,6 +143,7 @@ def _compiled(expression: str, ignore_case: bool) -> Any:
         raise RegexError(text) from None
 
 
+REMEMBERED: Final = 256  # characters of a text whose answers are remembered
 SURELY_MATCHED: Final = 256  # a pattern of up to this many characters is never too large
 MAX_REGEX_MEMORY: Final = 1024 * 1024  # bytes RE2 may use for one expression, program and cache
 

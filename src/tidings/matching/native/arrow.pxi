@@ -155,6 +155,19 @@ cdef int read_node(const Node *node, int64_t row, EventData *event) except -1 no
             event.within = outside
     return 0
 
+cdef uint64_t rows_with(const Node *node, int64_t row, int count) noexcept nogil:
+    """Which of at most 32 rows, from `row` on, have something in a column, as bits."""
+    cdef uint64_t all = (<uint64_t> 1 << count) - 1, bits = 0
+    cdef int64_t first = row + node.offset, place
+    tidings_check(count <= 32)
+    if node.kind == NODE_NULL:
+        return 0
+    if node.valid == NULL:
+        return all
+    for place in range(first >> 3, (first + count + 7) >> 3):
+        bits |= <uint64_t> node.valid[place] << 8 * (place - (first >> 3))
+    return bits >> (first & 7) & all
+
 cdef int put_leaf(EventData *event, uint32_t attribute, const Node *node, int64_t place) \
         except -1 nogil:
     cdef Span text

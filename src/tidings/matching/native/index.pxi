@@ -485,7 +485,13 @@ cdef class Index:
             while begin < last:
                 context.rows.count = <int> min(<int64_t> MOST_ROWS, last - begin)
                 for i in range(context.rows.count):
-                    self.read_row(context, columns, begin + i, i, attributes)
+                    forget(&context.rows.searches[i])
+                    start_event(&context.rows.searches[i].event, attributes)
+                if columns.json:
+                    for i in range(context.rows.count):
+                        self.read_text(context, columns, begin + i, i, attributes)
+                else:
+                    read_columns(columns, begin, &context.rows)
                 match_view(&context.rows, &moment.view)
                 for i in range(context.rows.count):
                     pairs.take(&context.rows.searches[i], base + begin + i)
@@ -495,18 +501,12 @@ cdef class Index:
                 begin += context.rows.count
         return 0
 
-    cdef int read_row(self, Context context, Columns columns, int64_t row, int place,
-                      uint32_t attributes) except -1 nogil:
-        """Read a row of a batch as the event of a search."""
+    cdef int read_text(self, Context context, Columns columns, int64_t row, int place,
+                       uint32_t attributes) except -1 nogil:
+        """Read the JSON of a row as the event of a search."""
         cdef Search *search = &context.rows.searches[place]
         cdef Span text
-        cdef int i
-        forget(search)
-        start_event(&search.event, attributes)
-        if not columns.json:
-            for i in range(columns.count):
-                read_node(columns.nodes[i], row, &search.event)
-        elif text_of_row(columns.nodes[0], row, &text):
+        if text_of_row(columns.nodes[0], row, &text):
             context.json.event = &search.event
             if text.size > <size_t> MAX_BYTES or \
                     read_json(&context.json, text.at, text.size) == LEFT:
@@ -774,6 +774,19 @@ cdef class Index:
                 visited += search.visited
                 probed += search.probed
         return checked, visited, probed
+
+
+cdef int read_columns(Columns columns, int64_t first, Rows *rows) except -1 nogil:
+    """Read rows as the events of searches, column by column: most may be empty there."""
+    cdef uint64_t having
+    cdef int i, row
+    for i in range(columns.count):
+        having = rows_with(columns.nodes[i], first, rows.count)
+        while having:
+            row = tidings_lowest(having)
+            having &= having - 1
+            read_node(columns.nodes[i], first + row, &rows.searches[row].event)
+    return 0
 
 
 cdef int note_asked(Search *search, int64_t row, list asked) except -1:
