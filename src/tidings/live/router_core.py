@@ -129,7 +129,7 @@ class RouterCore:
         self.dialler = Dialler(self)
         row = self.row = settings.chosen.row
         self.protocol = row.configured(settings.chosen.options)(
-            self.node, self.life, settings.timing, board=self.edge.board
+            self.node, self.life, settings.timing, matcher=Growing, board=self.edge.board
         )
         self._keeps_order = row.ordered != NEVER  # by dropping what a later event overtook
         self._copies = row.copies  # whether an event comes by several links
@@ -589,7 +589,14 @@ class RouterCore:
 
     def greeting(self, token: str, cost: int, began: int, known: int, heard: int) -> m.Join:
         """The first message to a neighbour."""
-        return m.Join(m.VERSION, self.node, self.life, token, cost, began, known, heard)
+        runs = self.settings.chosen.agreement
+        return m.Join(m.VERSION, self.node, self.life, token, cost, began, known, heard, runs)
+
+    def check_protocol(self, join: m.Join) -> None:
+        """Refuse a neighbour that runs another protocol, or the same with other options."""
+        mine = self.settings.chosen.agreement
+        if join.protocol and join.protocol != mine:
+            raise WireError("protocol", f"{join.node} runs {join.protocol}, {self.node} {mine}")
 
     def join(
         self, stream: Stream, link: Link, join: m.Join, began: int, again: bool, dialled: bool
@@ -675,8 +682,14 @@ class RouterCore:
                 for name, text in sorted(protocol.table.items())
             },
             "topology": protocol.snapshot().get("topology", 0),
+            "figures": self.figures(),
             "reaches": sorted(protocol.hops or ()),
         }
+
+    def figures(self) -> dict[str, int]:
+        """What the protocol counts of itself, if it does."""
+        count = getattr(self.protocol, "figures", None)
+        return {} if count is None else dict(count())
 
     def troubles(self) -> list[str]:
         """Why this router does not serve everyone as it should; empty if it does."""

@@ -67,6 +67,7 @@ class Row(NamedTuple):
     foretells: bool = True  # whether a node knows before which links an event takes from it
     effort: int = 1  # by how much more a run may send than most, before it counts as endless
     objection: Objection | None = None  # where no scheme from above knows enough to be the twin
+    own: frozenset[str] = frozenset()  # options in which neighbours may differ
 
     def configured(self, options: Struct | None, make: Make | None = None) -> Make:
         """What makes a node with these options."""
@@ -109,6 +110,7 @@ def _reverse_path(options: type[knobs.Knobs], idea: str, **more: Any) -> Row:
         any_graph=True,
         confirms=True,
         ordered=UNCHANGED,
+        own=frozenset({"policy", "uncover", "most_filters", "waste"}),
         **more,
     )
 
@@ -124,6 +126,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         any_graph=True,
         confirms=True,
         boards=True,
+        own=frozenset({"characters", "constants", "filters"}),
         narrow=content.ContentOptions(characters=100, constants=6, filters=4),
         exact=lambda options: options == content.USUAL_OPTIONS,
     ),
@@ -174,6 +177,17 @@ class Chosen(NamedTuple):
     name: str
     row: Row
     options: Any
+
+    @property
+    def agreement(self) -> str:
+        """What neighbours must have alike: the protocol, and most of its options.
+
+        >>> protocol("covering:root=a,uncover=lazy").agreement
+        'covering:root=a'
+        """
+        names = [name for name in self.row.options.__struct_fields__ if name not in self.row.own]
+        pairs = ",".join(f"{name}={getattr(self.options, name)}" for name in names)
+        return f"{self.name}:{pairs}" if pairs else self.name
 
 
 def protocol(text: str, given: dict[str, Any] | None = None) -> Chosen:

@@ -134,7 +134,7 @@ class Advertised:
             own.in_force = False
         return [(id, own.turn) for id, own in self._own.items()]
 
-    def allows(self, event: dict[str, Any], now: int) -> bool:
+    def covers(self, event: dict[str, Any], explicitly: bool = False) -> bool:
         """Whether an advertisement in force here covers an event."""
         if not self.active:
             return True
@@ -143,9 +143,14 @@ class Advertised:
             if id != IMPLICIT and not several and own.covers(event):
                 return True
         implicit = self._own.get(IMPLICIT)
-        if implicit is None or not implicit.in_force:
+        return implicit is not None and implicit.in_force and not explicitly
+
+    def allows(self, event: dict[str, Any], now: int) -> bool:
+        """The same; the implicit one stays longer, if it is needed for that."""
+        if not self.covers(event):
             return False
-        if implicit.until is not None:  # it is needed
+        implicit = self._own.get(IMPLICIT)
+        if implicit is not None and implicit.until is not None and not self.covers(event, True):
             implicit.until = now + KEPT
         return True
 

@@ -16,7 +16,7 @@ event that matches an established subscription finds a filter that covers it at 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -74,6 +74,7 @@ from tidings.routing.reverse_path.filters import HERE, Held, filters_of, matched
 from tidings.routing.reverse_path.knobs import Knobs, Rooted
 from tidings.routing.reverse_path.merging import SEEN, TUNE, Mergers
 
+SHOWN: Final = 3  # filters of which an explanation says how they are told
 MOST_QUEUED: Final = 4_096  # events that wait for an advertisement
 
 
@@ -594,11 +595,18 @@ class ReversePathRouter:
         return {}
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
-        """For each link, whether an event of this source would take it from here, and why."""
-        matching = [str(text) for text in self._links.match(event)]
+        """For each link, whether an event of this source would take it from here, and why.
+
+        Also what this node tells the link about such events, where that is not the filter itself.
+        """
+        matching = sorted(str(text) for text in self._links.match(event))
+        refused = source == self.local.node and not self.advertised.covers(event)
         found: dict[str, tuple[bool, str]] = {}
         for name in self.plane.neighbours.known:
-            found[name] = self._explain(name, matching, source)
+            takes, why = self._explain(name, matching, source)
+            if refused and takes:
+                why += "; no advertisement in force here covers it: it waits for one"
+            found[name] = takes, "; ".join((why, *self._said(name, matching)))
         return found
 
     def _explain(self, name: str, matching: list[str], source: str) -> tuple[bool, str]:
@@ -606,14 +614,29 @@ class ReversePathRouter:
         if branch is None:
             up = self.plane.neighbours.is_up(name)
             return False, "the link is not of the tree" if up else "the link is down"
-        here = next((text for text in matching if name in self.wanted.who[text]), None)
-        if isinstance(self.knobs, Rooted):
+        if isinstance(self.knobs, Rooted) and branch.up:
             down = self.knobs.direction == "down"
-            if branch.up and not (down and source == self.spanning.root):
+            if not down or source != self.spanning.root:
                 return True, f"every event climbs to the root, {self.spanning.root}"
-        if here is not None:
-            return True, f"nodes behind it want: {shortened(here)}"
-        return False, self._why_not(name)
+        wanted = next((text for text in matching if name in self.wanted.who[text]), None)
+        if wanted is not None:
+            return True, f"nodes behind it want: {shortened(wanted)}"
+        return False, "no node behind it wants this event"
 
-    def _why_not(self, name: str) -> str:
-        return "no node behind it wants this event"
+    def _said(self, name: str, matching: list[str]) -> Iterator[str]:
+        """Why a link is not told, or not told as they are, filters that an event matches."""
+        if name not in self.tables.links or not self.tells(name):
+            return
+        mergers = self.merged.get(name)
+        for text in matching[:SHOWN]:
+            if not self.wanted.besides(text, name):
+                continue
+            cover = self.covers.cover(text, name) if self.policy_of(name) != "exact" else None
+            merger = None if mergers is None else mergers.merger_of(text)
+            if not self.advertised.meets(text, name):
+                yield f"no advertisement behind this link meets {shortened(text)}"
+            elif cover is not None:
+                yield f"{shortened(text)} is covered by {shortened(cover)}"
+            elif merger is not None:
+                wasted = f"wasted {merger.wasted} of {merger.carried}"
+                yield f"{shortened(text)} is merged into {shortened(merger.text)}; {wasted}"
