@@ -82,7 +82,7 @@ def test_an_interrupted_run_leaves_the_ledger_of_what_is_done(
         (["--protocol", "cbcb", "--faults", "rain"], "found 'rain'"),
         (["--protocol", "cbcb", "--option", "filter=3"], "expected one of characters, constants"),
         (["--protocol", "cbcb:filters=0"], "filters: expected `int` >= 1"),
-        (["--protocol", "subscriptions"], "expected a network without cycles"),
+        (["--protocol", "covering:uncover=never"], "uncover: invalid enum value 'never'"),
         (["--protocol", "cbcb", "--topology", "cloud:7"], "cloud"),
     ],
 )

@@ -9,17 +9,17 @@ from typing import Any, Final, get_args
 
 from tidings.routing.packets import (
     Advertisement,
-    Again,
-    Announcement,
-    Announcements,
+    Change,
+    Climb,
     Hello,
     Packet,
     Publication,
     Receipt,
     Records,
+    Reminder,
     Reply,
     Request,
-    Retraction,
+    Standing,
     Summary,
     Switch,
     Switched,
@@ -140,12 +140,14 @@ def packet_text(packet: Packet) -> str:
             return f"{kind} {issuer}#{number}"
         case Publication(source, _, number, event):
             return f"{kind} {source}#{number} {event_text(event)}"
-        case Announcement(predicate) | Retraction(predicate):
-            return f"{kind}: {predicate}"
-        case Announcements(predicates):
-            return f"{kind}: {'; '.join(predicates) or 'nothing'}"
-        case Again():
+        case Change():
+            return f"{kind} {packet.number}: {change_text(packet)}"
+        case Standing():
+            return f"{kind}: taken {packet.taken}, settled {packet.settled}"
+        case Reminder():
             return kind
+        case Climb(publication):
+            return f"{kind} {packet_text(publication)}"
         case _:
             raise TypeError(f"no packet: {packet!r}")
 
@@ -173,3 +175,11 @@ def shown(value: Any) -> str:
             return "yes" if value else "no"
         case _:
             return str(value)
+
+
+def change_text(change: Change) -> str:
+    """What a change adds and removes."""
+    wanted = [*change.added, *(f"not {text}" for text in change.removed)]
+    advertised = [f"advertised {text}" for text in change.advertised]
+    said = [*wanted, *advertised, *(f"withdrawn {text}" for text in change.withdrawn)]
+    return "; ".join(said) or "nothing"

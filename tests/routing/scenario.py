@@ -24,7 +24,8 @@ simulator's, chance plays no part, and a link delays by its cost in milliseconds
     inject a<-b PACKET         let a packet come to a from its neighbour b, written as it is shown
     table NODE..., state NODE [ENTRY...], explain NODE SOURCE EVENT
                                what a node knows; all or some of its snapshot; `explain_links`
-    show KIND..., hide KIND... packets in the transcript; at first all but Hello, Records, Summary
+    show KIND..., hide KIND... packets in the transcript; at first all but Hello, Records, Summary,
+                               Standing
     log on|off                 whether there is a transcript
 
 A line of a transcript begins with the time since the block began, or since `log on`. `a -> b` is a
@@ -56,14 +57,13 @@ from tests.routing.notation import (
 )
 from tidings.routing.packets import (
     Advertisement,
-    Announcement,
     Hello,
     Packet,
     Publication,
     Receipt,
+    Reminder,
     Reply,
     Request,
-    Retraction,
 )
 from tidings.routing.planes.interests import NOTHING
 from tidings.routing.planes.topology import Topologies
@@ -177,7 +177,7 @@ class Scenario:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._network: Wire | None = None
-        self._hidden = {"Hello", "Records", "Summary"}
+        self._hidden = {"Hello", "Records", "Summary", "Standing"}
         self._logs = True
         self._begun = 0
         self._busy_at = 0  # when something else than a hello was sent
@@ -341,10 +341,8 @@ class Scenario:
                 return Request(issuer, life, number, view)
             case "Reply":
                 return Reply(issuer, number, said)
-            case "Announcement":
-                return Announcement(said)
-            case "Retraction":
-                return Retraction(said)
+            case "Reminder":
+                return Reminder(life, number)
             case _:
                 raise ValueError(f"cannot inject {kind}")
 

@@ -32,6 +32,7 @@ for protocol in ("cbcb", "subscriptions", "flood", "regions-list"):
         print(run_trial(draw_options(seed, "small", protocol, ALL_FAULTS)).trace)
 """
 
+REVERSE_PATH = ("subscriptions", "covering", "advertisements", "merging", "rooted")
 LAYERED = "regions-list:rendezvous=hash:kind,hops=2,replicas=2"
 
 
@@ -79,7 +80,7 @@ def test_a_few_seeds_find_nothing_wrong(seed: int) -> None:
 @pytest.mark.swarm
 @pytest.mark.parametrize(
     ("protocol", "seeds"),
-    [("cbcb", 10), ("subscriptions", 6), ("flood", 6), (LAYERED, 4)],
+    [("cbcb", 10), ("flood", 6), (LAYERED, 4), *((name, 2) for name in REVERSE_PATH)],
 )
 def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> None:
     seeds *= 50 if SOAK else 1
@@ -91,6 +92,13 @@ def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> No
     assert ledger.lost_when_stable == ledger.duplicated == ledger.unexpected == 0
     assert ledger.expected + ledger.surplus == ledger.delivered + ledger.lost + ledger.withdrawn
     assert sum(ledger.faults.values()) > seeds
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", REVERSE_PATH)
+def test_every_row_of_the_reverse_path_bears_all_faults(name: str) -> None:
+    assert not failures(list(swarm("small", name, ALL_FAULTS, range(300))))
+    assert not failures(list(swarm("ba:40", name, ALL_FAULTS, range(40))))
 
 
 @pytest.mark.soak
@@ -231,13 +239,15 @@ def test_clocks_that_differ_are_read_and_set_consistently(seed: int) -> None:
 # The command's words
 
 
-def test_faults_and_protocols_are_named_or_refused() -> None:
+def test_faults_and_protocols_are_named_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fault_kinds("all") == tuple(FAULTS)
     assert fault_kinds("none") == ()
     with pytest.raises(SwarmError, match="found 'rain'"):
         fault_kinds("cut,rain")
     with pytest.raises(SwarmError, match="expected one of cbcb"):
         check_protocol("bgp", True)
+    acyclic = PROTOCOLS["subscriptions"]._replace(any_graph=False)
+    monkeypatch.setitem(PROTOCOLS, "acyclic", acyclic)
     with pytest.raises(SwarmError, match="without cycles"):
-        check_protocol("subscriptions", False)
+        check_protocol("acyclic", False)
     assert {"cbcb", "subscriptions", "flood"} < set(PROTOCOLS)

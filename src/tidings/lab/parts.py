@@ -212,8 +212,8 @@ _TABLE: Final = (
         "S10",
         "learning by the reverse path: subscriptions flooded",
         _tests(
-            "routing/reverse_path/test_subscription_forwarding",
-            "test_subscription_forwarding_takes_just_the_links_that_lead_to_someone",
+            "routing/reverse_path/test_router",
+            "test_events_take_just_the_links_that_lead_to_someone",
         )
         + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says"),
     ),

@@ -45,6 +45,12 @@ class _Branches:
         self.answers: dict[Constraint, list[_Node]] = {}  # of one constraint, as it was given
         self.literals: Literals | None = None
 
+    def forget(self) -> None:
+        """The branches have changed: what was found is not true any more."""
+        if self.answers:
+            self.answers = {}
+        self.literals = None
+
     def candidates(self, given: Constraint, work: Work) -> Iterable[Constraint]:
         """The constraints here that a positive constraint may imply."""
         if len(self.nodes) <= _FEW:
@@ -81,15 +87,20 @@ class Coverings:
         self.rank = {name: rank for rank, name in enumerate(ordered)}
         self.beside_equal: set[str] = set()  # attributes with constraints other than equalities
         for number, filter in enumerate(filters):
-            self._file(number, filter)
+            self.file(number, filter)
 
-    def _file(self, number: int, filter: Filter) -> None:
+    def _steps(self, filter: Filter) -> dict[tuple[bool, int], list[Constraint]]:
         steps: dict[tuple[bool, int], list[Constraint]] = {}
         for constraint in filter:
             other = not _is_equality(constraint)
             steps.setdefault((other, self.rank[constraint.name]), []).append(constraint)
             if other:
                 self.beside_equal.add(constraint.name)
+        return steps
+
+    def file(self, number: int, filter: Filter) -> None:
+        """Add a filter, whose names have ranks."""
+        steps = self._steps(filter)
         node = self.root
         left = len(steps)
         node.needs = min(node.needs, left)
@@ -99,6 +110,20 @@ class Coverings:
                 node = _child(node, constraint)
                 node.needs = min(node.needs, left)
         node.ends.append(number)
+
+    def unfile(self, number: int, filter: Filter) -> None:
+        """Take a filter away, and the branches that lead to no other."""
+        path: list[tuple[_Node, Constraint]] = []
+        node = self.root
+        steps = self._steps(filter)
+        for step in sorted(steps):
+            for constraint in steps[step]:
+                path.append((node, constraint))
+                node = _child(node, constraint)
+        node.ends.remove(number)
+        while path and not (node.ends or node.equal or node.other):
+            node, constraint = path.pop()
+            _prune(node, constraint)
 
     def find(self, filter: Filter, but: int = -1) -> int | None:
         """The number of a filter that covers the given one and is neither dropped nor `but`."""
@@ -192,6 +217,7 @@ def _common(some: Mapping[str, Any], others: Mapping[str, Any]) -> Mapping[str, 
 
 def _child(node: _Node, constraint: Constraint) -> _Node:
     """The child of a node for a constraint; made if there is none."""
+    branches: _Branches | None = None
     if _is_equality(constraint):
         nodes = node.equal.setdefault(constraint.name, {}).setdefault(constraint.operand, {})
     else:
@@ -202,7 +228,27 @@ def _child(node: _Node, constraint: Constraint) -> _Node:
     child = nodes.get(constraint)
     if child is None:
         child = nodes[constraint] = _Node()
+        if branches is not None:
+            branches.forget()
     return child
+
+
+def _prune(node: _Node, constraint: Constraint) -> None:
+    """Remove the child of a node for a constraint."""
+    name = constraint.name
+    if _is_equality(constraint):
+        values = node.equal[name]
+        del values[constraint.operand][constraint]
+        if not values[constraint.operand]:
+            del values[constraint.operand]
+        if not values:
+            del node.equal[name]
+        return
+    branches = node.other[name]
+    del branches.nodes[constraint]
+    branches.forget()
+    if not branches.nodes:
+        del node.other[name]
 
 
 def absorb(filters: Iterable[Filter], lists: bool = True, work: Work = THOROUGH) -> list[Filter]:

@@ -121,11 +121,13 @@ class Dialler:
                 one.name, one.delay = message.detail, router.limits.redial[0]
                 stream.close()
                 return
-            raise WireError("denied" if message.code == "denied" else "stopping", message.detail)
+            known = message.code in ("denied", "protocol")
+            raise WireError(message.code if known else "stopping", message.detail)
         if type(message) is not m.Join:
             raise WireError("out-of-turn", f"a {type(message).__name__} for a greeting")
         if message.version != m.VERSION:
             raise WireError("version", f"{message.version}, here it is {m.VERSION}")
+        router.check_protocol(message)
         link = router.link_to(message.node)
         one.delay = router.limits.redial[0]
         if (one.name != message.node and link.life) or self._is_second(link, message):

@@ -74,6 +74,12 @@ class RouterCollector(Collector):
         yield GaugeMetricFamily(
             "tidings_settled", "Whether routes are up to date.", status["settled"]
         )
+        figures = GaugeMetricFamily(
+            "tidings_protocol_now", "What the protocol counts of itself.", labels=["what"]
+        )
+        for what, count in status["figures"].items():
+            figures.add_metric([what], count)
+        yield figures
         drops = CounterMetricFamily("tidings_drops", "Packets dropped, by reason.", labels=["why"])
         for why, count in status["drops"].items():
             drops.add_metric([why], count)

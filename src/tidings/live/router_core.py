@@ -687,7 +687,14 @@ class RouterCore:
 
     def greeting(self, token: str, cost: int, began: int, known: int, heard: int) -> m.Join:
         """The first message to a neighbour."""
-        return m.Join(m.VERSION, self.node, self.life, token, cost, began, known, heard)
+        runs = self.settings.chosen.agreement
+        return m.Join(m.VERSION, self.node, self.life, token, cost, began, known, heard, runs)
+
+    def check_protocol(self, join: m.Join) -> None:
+        """Refuse a neighbour that runs another protocol, or the same with other options."""
+        mine = self.settings.chosen.agreement
+        if join.protocol and join.protocol != mine:
+            raise WireError("protocol", f"{join.node} runs {join.protocol}, {self.node} {mine}")
 
     def join(
         self, stream: Stream, link: Link, join: m.Join, began: int, again: bool, dialled: bool
@@ -774,6 +781,7 @@ class RouterCore:
             },
             "applications": self._figures(),
             "topology": protocol.snapshot().get("topology", 0),
+            "figures": self.figures(),
             "reaches": sorted(protocol.hops or ()),
         }
 
@@ -784,6 +792,11 @@ class RouterCore:
             sent.update(link.sent_of)
         named = {name: one for name, one in self.applications.items() if name}
         return {name: figures(one, self.layers[name], sent) for name, one in named.items()}
+
+    def figures(self) -> dict[str, int]:
+        """What the protocol counts of itself, if it does."""
+        count = getattr(self.protocol, "figures", None)
+        return {} if count is None else dict(count())
 
     def troubles(self) -> list[str]:
         """Why this router does not serve everyone as it should; empty if it does."""

@@ -96,28 +96,6 @@ class Publication(Struct, frozen=True, gc=False, array_like=True, tag=8):
     topology: int = 0  # the links by which its source computed its tree, as a digest
 
 
-class Announcement(Struct, frozen=True, gc=False, array_like=True, tag=9):
-    """Subscription forwarding (S10): someone on my side wants this."""
-
-    predicate: str
-
-
-class Retraction(Struct, frozen=True, gc=False, array_like=True, tag=10):
-    """Subscription forwarding (S10): nobody on my side wants this any more."""
-
-    predicate: str
-
-
-class Announcements(Struct, frozen=True, gc=False, array_like=True, tag=11):
-    """Subscription forwarding (S10): this is all that my side wants."""
-
-    predicates: tuple[str, ...]
-
-
-class Again(Struct, frozen=True, gc=False, array_like=True, tag=12):
-    """Subscription forwarding (S10): tell me all that your side wants."""
-
-
 class Switch(Struct, frozen=True, gc=False, array_like=True, tag=13):
     """My next events come by another tree: say when the earlier ones have passed.
 
@@ -158,6 +136,51 @@ class Returned(Struct, frozen=True, gc=False, array_like=True, tag=17):
     replier_life: int
     id: int
     reason: str
+
+
+# Learning by the reverse path (S10–S14): what a node tells a neighbour is a set of filters, kept
+# alike at both ends by numbered changes (`planes/link_table`).
+
+
+class Change(Struct, frozen=True, gc=False, array_like=True, tag=20):
+    """From now on my side of the link also wants and publishes this, and no longer that."""
+
+    life: int
+    session: int  # of my telling; the larger is the newer
+    first: int  # the number of the session's first change, before which you know nothing
+    number: int
+    heard: int  # the session of yours from which I have taken something; 0 if none
+    missed: int  # the session of yours that came before I used the link; 0 if none
+    more: bool  # whether the next number belongs to the same change: apply them together
+    added: tuple[str, ...]  # filters that someone on my side wants
+    removed: tuple[str, ...]
+    advertised: tuple[str, ...]  # filters of what someone on my side publishes
+    withdrawn: tuple[str, ...]
+
+
+class Standing(Struct, frozen=True, gc=False, array_like=True, tag=21):
+    """How far I am with your changes."""
+
+    life: int  # yours
+    session: int  # yours
+    taken: int  # all up to this number are applied here,
+    settled: int  # and up to this, all that followed from them further on is settled as well
+    mine: int  # `settled` counts when you have taken, of this session of mine,
+    after: int  # all up to this number
+    waste: int  # bytes a second that come to me or pass me in vain, because of what I tell you
+
+
+class Reminder(Struct, frozen=True, gc=False, array_like=True, tag=22):
+    """Tell me how you stand with my changes."""
+
+    life: int
+    session: int
+
+
+class Climb(Struct, frozen=True, gc=False, array_like=True, tag=23):
+    """An event on its path to the root of a tree, from which it goes down (S14)."""
+
+    publication: Publication
 
 
 class Entries(Struct, frozen=True, gc=False, array_like=True, tag=140):
@@ -321,10 +344,10 @@ Contents = (
     | Request
     | Reply
     | Publication
-    | Announcement
-    | Retraction
-    | Announcements
-    | Again
+    | Change
+    | Standing
+    | Reminder
+    | Climb
     | Switch
     | Switched
     | Answer
@@ -353,6 +376,7 @@ Packet = Contents | Parcel
 
 BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Publication: lambda packet: packet,
+    Climb: lambda packet: packet.publication,
     Parcel: lambda packet: publication_of(packet.packet),
     Listed: lambda packet: publication_of(packet.inner),
     Consignment: lambda packet: _unsealed(packet.payload),

@@ -16,7 +16,9 @@ from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.settings import pair
 from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
 from tidings.routing.protocol import Protocol, Timing
-from tidings.routing.reverse_path import subscription_forwarding
+from tidings.routing.reverse_path import judging as reverse_path
+from tidings.routing.reverse_path import knobs
+from tidings.routing.reverse_path.router import ReversePathRouter
 from tidings.routing.source_trees import agreement, content
 from tidings.routing.truth import Disagreements, Hops, Situation
 from tidings.routing.twin import Links
@@ -67,6 +69,7 @@ class Row(NamedTuple):
     shares: bool = False  # whether several applications may share its nodes (L4)
     effort: int = 1  # by how much more a run may send than most, before it counts as endless
     objection: Objection | None = None  # where no scheme from above knows enough to be the twin
+    own: frozenset[str] = frozenset()  # options in which neighbours may differ
 
     def configured(self, options: Struct | None, make: Make | None = None) -> Make:
         """What makes a node with these options."""
@@ -97,6 +100,24 @@ def _layered(who: str, how: str) -> Row:
     )
 
 
+def _reverse_path(options: type[knobs.Knobs], idea: str, **more: Any) -> Row:
+    """A row of the router that learns by the reverse path (S10–S14)."""
+    return Row(
+        partial(ReversePathRouter, options=options()),
+        idea,
+        twin=more.pop("twin", "shared-tree"),
+        disagreements=reverse_path.disagreements,
+        converges_within=reverse_path.converges_within,
+        objection=reverse_path.objection,
+        options=options,
+        any_graph=True,
+        confirms=True,
+        ordered=UNCHANGED,
+        own=frozenset({"policy", "uncover", "most_filters", "waste"}),
+        **more,
+    )
+
+
 PROTOCOLS: Final[dict[str, Row]] = {
     "cbcb": Row(
         content.ContentRouter,
@@ -108,15 +129,35 @@ PROTOCOLS: Final[dict[str, Row]] = {
         any_graph=True,
         confirms=True,
         boards=True,
+        own=frozenset({"characters", "constants", "filters"}),
         narrow=content.ContentOptions(characters=100, constants=6, filters=4),
         exact=lambda options: options == content.USUAL_OPTIONS,
     ),
-    "subscriptions": Row(
-        subscription_forwarding.SubscriptionRouter,
-        "subscriptions learned by the reverse path (S10)",
-        twin="psf",
-        disagreements=subscription_forwarding.disagreements,
-        converges_within=subscription_forwarding.converges_within,
+    "subscriptions": _reverse_path(
+        knobs.Knobs, "subscriptions learned by the reverse path (S10)", narrow=knobs.Knobs(root="1")
+    ),
+    "covering": _reverse_path(
+        knobs.Covering,
+        "the same, without filters that others cover (S12)",
+        narrow=knobs.Covering(uncover="lazy"),
+    ),
+    "advertisements": _reverse_path(
+        knobs.Advertising,
+        "the same, only where something is advertised (S11)",
+        narrow=knobs.Advertising(values="single"),
+        advertises=True,
+    ),
+    "merging": _reverse_path(
+        knobs.Merging,
+        "the same, with filters merged within a budget of waste (S13)",
+        narrow=knobs.Merging(most_filters=2, waste=1_000_000),
+        exact=lambda options: False,
+    ),
+    "rooted": _reverse_path(
+        knobs.Rooted,
+        "subscriptions towards a root, from which events come down (S14)",
+        twin="rooted",
+        narrow=knobs.Rooted(direction="down"),
     ),
     "flood": Row(
         flooding.FloodRouter,
@@ -139,6 +180,17 @@ class Chosen(NamedTuple):
     name: str
     row: Row
     options: Any
+
+    @property
+    def agreement(self) -> str:
+        """What neighbours must have alike: the protocol, and most of its options.
+
+        >>> protocol("covering:root=a,uncover=lazy").agreement
+        'covering:root=a'
+        """
+        names = [name for name in self.row.options.__struct_fields__ if name not in self.row.own]
+        pairs = ",".join(f"{name}={getattr(self.options, name)}" for name in names)
+        return f"{self.name}:{pairs}" if pairs else self.name
 
 
 def protocol(text: str, given: dict[str, Any] | None = None) -> Chosen:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from tidings.routing.flooding import scheme as flooding
 from tidings.routing.layers import medym, medym_mesh
 from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
+from tidings.routing.reverse_path import rooted, shared_tree
 from tidings.routing.scheme import Scheme, same_header
 from tidings.routing.source_trees import drp, ips, pif, psf
 
@@ -29,6 +30,15 @@ SCHEMES: Final[dict[str, Scheme]] = {
     "drp": _row("drp", "receivers listed at the source (U5)", drp),
     "medym": _row(
         "medym", "receivers listed for each link (S4)", medym, options=medym.MedymOptions
+    ),
+    "shared-tree": _row(
+        "shared-tree",
+        "one tree for all publishers (S10)",
+        shared_tree,
+        options=shared_tree.SharedOptions,
+    ),
+    "rooted": _row(
+        "rooted", "interests up, events by the root (S14)", rooted, options=rooted.RootedOptions
     ),
     "medym-mesh": _row("medym-mesh", "lists over the destinations only (S4)", medym_mesh),
 }

@@ -112,6 +112,7 @@ class Situation:
         self.subscriptions = subscriptions  # by node: predicate by id
         self.advertisements = advertisements
         self.exact = exact  # whether nodes must send nothing in vain either
+        self.twins: dict[str, Any] = {}  # that objections have made of it, by scheme
         self._sample = sample
 
     @cached_property

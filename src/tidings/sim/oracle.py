@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from tidings.routing.packets import (
     Answer,
+    Climb,
     Listed,
     Packet,
     Parcel,
@@ -261,6 +262,8 @@ class Oracle:
             which = (" ".join(packet.targets), ledger.event_packets)
         elif type(packet) is Spread:
             which = (packet.source, packet.number)
+        elif type(packet) is Climb:  # it may come down by the same link
+            which = ("", 1)
         edge = (node.name, node.life, target, *which)
         if edge in fate.edges:
             self.violated(now, f"loop: {node.name} sends event {fate.event} to {target} again")

@@ -36,10 +36,10 @@ from tidings.routing.protocol import (
     Unadvertise,
 )
 from tidings.routing.protocols import Make
-from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRouter
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
 from tidings.sim.layer_plants import LAYER_BUGS
+from tidings.sim.reverse_path_plants import REVERSE_PATH_BUGS
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
@@ -382,21 +382,6 @@ class PrunesTooSoon(ContentRouter):
         return super().added(predicate)
 
 
-class StopsAtEquals(SubscriptionRouter):
-    """Stops an announcement where an equal one is known, as the survey has it."""
-
-    def spread(self, predicate: str, out: list[Action]) -> None:
-        if len(self.wanted.get(predicate, ())) < 2:
-            super().spread(predicate, out)
-
-
-class NothingToldOnUp(SubscriptionRouter):
-    """Does not tell a new neighbour what this side wants."""
-
-    def tell_all(self, name: str, out: list[Action]) -> None:
-        self._told[name] = {}
-
-
 class FloodForEver(FloodRouter):
     """Floods duplicates as well."""
 
@@ -513,8 +498,6 @@ PLANTS: Final[dict[str, Plant]] = {
     "former views forget": Plant("cbcb", FormerViewsForget),
     "receipt before switch": Plant("cbcb", ReceiptBeforeSwitch, first=40),
     "prunes too soon": Plant("cbcb", PrunesTooSoon),
-    "stops at equals": Plant("subscriptions", StopsAtEquals),
-    "nothing told on up": Plant("subscriptions", NothingToldOnUp),
     "flood for ever": Plant("flood", FloodForEver),
     "reply to any life": Plant("cbcb", ReplyToAnyLife, first=15),
     "replier not told": Plant("cbcb", ReplierNotTold, first=4),
@@ -523,6 +506,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "withdrawn in force": Plant("flood", WithdrawnInForce, first=4),
     "not declared": Plant("flood", Parcelled),
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in REVERSE_PATH_BUGS.items()},
 }
 
 

@@ -11,6 +11,7 @@ CODES: Final = {
     "malformed": "a frame does not hold a message of this conversation",
     "out-of-turn": "a message arrived when another was due",
     "version": "the other end speaks another version of the protocol",
+    "protocol": "the routers do not run the same protocol with the same options",
     "denied": "the token is unknown, or does not allow this",
     "application": "the router does not have the application, or not its key",
     "full": "there is no room for another connection",

@@ -58,6 +58,7 @@ class Join(Struct, frozen=True, array_like=True, tag=2):
     began: Number  # drawn whenever this end begins the link anew: names its numbers
     known: Number  # the other end's `began` whose numbers this one holds, or 0
     heard: Number  # the newest number received of those
+    protocol: Name = ""  # with the options that both ends must have alike; empty: any
 
 
 class Opened(Struct, frozen=True, array_like=True, tag=3):

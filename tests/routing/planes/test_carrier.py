@@ -12,13 +12,13 @@ from tidings.overlay.graph import Graph
 from tidings.overlay.paths import tree
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import (
-    Again,
-    Announcement,
     Hello,
     Packet,
     Parcel,
     Publication,
     Records,
+    Reminder,
+    Returned,
     Summary,
     publication_of,
 )
@@ -42,7 +42,7 @@ from tidings.sim.network import Network, Undeclared
 
 
 class Postman:
-    """A node that sends an `Announcement` to the node that an event names."""
+    """A node that sends an `Returned` to the node that an event names."""
 
     is_switching, table = False, {}  # type: ignore[var-annotated]
 
@@ -58,7 +58,7 @@ class Postman:
             case LinkUp(neighbour, cost):
                 self.plane.link_up(neighbour, cost, now, out)
             case Publish(event):
-                self.carrier.send(event["to"], Announcement(event["text"]), out)
+                self.carrier.send(event["to"], Returned("", 0, 0, event["text"]), out)
             case Received(neighbour, Hello() as packet):
                 self.plane.hello(neighbour, packet, now, out)
             case Received(neighbour, Records() as packet):
@@ -67,8 +67,8 @@ class Postman:
                 self.plane.summary(neighbour, packet, now, out)
             case Received(neighbour, Parcel() as packet):
                 found = self.carrier.received(neighbour, packet, out)
-                if isinstance(found, Announcement):
-                    self.got.append((packet.source, found.predicate))
+                if isinstance(found, Returned):
+                    self.got.append((packet.source, found.reason))
             case Woken():
                 self.plane.wake(now, out)
         return out
@@ -142,7 +142,7 @@ def test_a_parcel_for_nobody_or_in_a_circle_is_dropped_and_told() -> None:
     network, log, nodes = post(topology("line:3"), frozenset({NEIGHBOURS, UNICAST}))
     network.tell("0", Publish({"to": "9", "text": "hello"}))
     out: list[Action] = []
-    tired = Parcel("0", 1, 1, "2", MOST_HOPS, Again())
+    tired = Parcel("0", 1, 1, "2", MOST_HOPS, Reminder(1, 1))
     assert nodes["1"].carrier.received("0", tired, out) is None
     assert [action.reason for action in out if isinstance(action, Drop)] == ["too many hops"]
     assert log.drops == ["no path"]
@@ -181,8 +181,8 @@ def test_the_event_in_an_envelope_is_found_and_no_parcel_holds_a_parcel() -> Non
     parcel = Parcel("a", 1, 1, "b", 0, event)
     assert publication_of(event) is event
     assert publication_of(parcel) is event
-    assert publication_of(Parcel("a", 1, 1, "b", 0, Again())) is None
-    assert publication_of(Again()) is None
+    assert publication_of(Parcel("a", 1, 1, "b", 0, Reminder(1, 1))) is None
+    assert publication_of(Reminder(1, 1)) is None
     data = msgspec.msgpack.encode(parcel)
     assert msgspec.msgpack.decode(data, type=Packet) == parcel
     nested = msgspec.msgpack.encode(Parcel("a", 1, 1, "b", 0, parcel))  # type: ignore[arg-type]
@@ -192,8 +192,8 @@ def test_the_event_in_an_envelope_is_found_and_no_parcel_holds_a_parcel() -> Non
 
 def test_a_copy_is_dropped_and_what_comes_back_by_a_detour_is_not() -> None:
     copies = Copies()
-    assert copies.first(Parcel("a", 1, 1, "b", 2, Again()))
-    assert not copies.first(Parcel("a", 1, 1, "b", 2, Again()))
-    assert copies.first(Parcel("a", 1, 1, "b", 4, Again()))
-    assert not copies.first(Parcel("a", 1, 1, "b", 2, Again()))
-    assert copies.first(Parcel("a", 2, 1, "b", 2, Again()))  # of another life
+    assert copies.first(Parcel("a", 1, 1, "b", 2, Reminder(1, 1)))
+    assert not copies.first(Parcel("a", 1, 1, "b", 2, Reminder(1, 1)))
+    assert copies.first(Parcel("a", 1, 1, "b", 4, Reminder(1, 1)))
+    assert not copies.first(Parcel("a", 1, 1, "b", 2, Reminder(1, 1)))
+    assert copies.first(Parcel("a", 2, 1, "b", 2, Reminder(1, 1)))  # of another life

@@ -108,10 +108,10 @@ class Copies:
 class Meshed:
     """Parcels straight to any node that this one has heard of.
 
-    >>> from tidings.routing.packets import Again
+    >>> from tidings.routing.packets import Hello
     >>> mesh, out = Meshed("a", 1), []
     >>> mesh.meet("c")
-    >>> mesh.send("c", Again(), out), mesh.send("d", Again(), out)
+    >>> mesh.send("c", Hello(1, 0, 0), out), mesh.send("d", Hello(1, 0, 0), out)
     (True, False)
     """
 

@@ -1,0 +1,117 @@
+"""A tree that all nodes agree on, for protocols that bear no cycles (S10–S14).
+
+The tree is the shortest-path tree of a root: a node that is named, while it is in reach, or else
+the node with the smallest name. Costs are unique, so all nodes that know the same links find the
+same tree, and each knows its place in it from its own routes. IEEE 802.1D does the same for
+bridges. Where links fail, the other links take over; where the root fails, the next one does.
+
+Nodes learn of a change at different moments. So a link that leaves the tree stays in use for a
+while, beside those that come instead (make before break). Meanwhile there may be cycles: nodes
+drop copies of events, and what travels round a cycle of tables ends with it. The neighbour that led
+to the root keeps that role for as long.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tidings.routing.planes.link_state import LinkState
+from tidings.routing.planes.topology import Routes
+from tidings.routing.protocol import Timing, earliest
+
+ELECT: Final = "elect"
+
+
+def linger(timing: Timing) -> int:
+    """How long a former link of the tree stays in use."""
+    return timing.hold_most + timing.hold
+
+
+class Branch:
+    """A link that is in use: of the tree, or no longer."""
+
+    __slots__ = ("life", "until", "up", "up_until")
+
+    def __init__(self, life: int) -> None:
+        self.life = life  # of the neighbour
+        self.until: int | None = None  # when it goes out of use; None while it is of the tree
+        self.up = False  # whether it leads to the root, or did until recently
+        self.up_until: int | None = None
+
+
+class Spanning:
+    """One node's place in the tree."""
+
+    def __init__(self, plane: LinkState, root: str = ELECT) -> None:
+        self.plane = plane
+        self.root = plane.node
+        self.parent: str | None = None
+        self.branches: dict[str, Branch] = {}
+        self.hops: dict[str, str] = {}  # paths that have been the same for a while
+        self._named = root
+        self._routes = plane.routes
+        self._tree: frozenset[str] = frozenset()
+        self._changed_at: int | None = None
+        self._linger = linger(plane.timing)
+
+    def refresh(self, now: int) -> tuple[list[str], list[str]]:
+        """Follow the routes and the neighbours; returns links that go out of use, and new ones."""
+        routes = self.plane.routes
+        if routes is not self._routes:
+            self._routes = routes
+            self._changed_at = now
+            self._find(routes)
+        elif self._changed_at is not None and now >= self._changed_at + self._linger:
+            self._changed_at = None
+            self.hops = dict(routes.hop)
+        closed, opened = [], []
+        known = self.plane.neighbours.known
+        for name, branch in list(self.branches.items()):
+            neighbour = known.get(name)
+            if neighbour is None or not neighbour.up or neighbour.life != branch.life:
+                closed.append(name)
+            elif name in self._tree:
+                branch.until = None
+            elif branch.until is None:
+                branch.until = now + self._linger
+            elif now >= branch.until:
+                closed.append(name)
+        for name in closed:
+            del self.branches[name]
+        for name in sorted(self._tree):
+            if name not in self.branches and name in known and known[name].up:
+                self.branches[name] = Branch(known[name].life)
+                opened.append(name)
+        for name, branch in self.branches.items():
+            self._lead(name, branch, now)
+        return closed, opened
+
+    def _find(self, routes: Routes) -> None:
+        nodes = routes.hop.keys() | {self.plane.node}
+        self.root = self._named if self._named in nodes else min(nodes)
+        self.parent = routes.hop.get(self.root)
+        above = set() if self.parent is None else {self.parent}
+        self._tree = frozenset(above.union(routes.children(self.root)))
+
+    def _lead(self, name: str, branch: Branch, now: int) -> None:
+        if name == self.parent:
+            branch.up, branch.up_until = True, None
+        elif branch.up and branch.up_until is None:
+            branch.up_until = now + self._linger
+        elif branch.up_until is not None and now >= branch.up_until:
+            branch.up, branch.up_until = False, None
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether former links, or former roles of links, are still in use."""
+        return self._changed_at is not None or any(
+            branch.until is not None or branch.up_until is not None
+            for branch in self.branches.values()
+        )
+
+    def timer(self) -> int | None:
+        """When something goes out of use."""
+        found = None if self._changed_at is None else self._changed_at + self._linger
+        for branch in self.branches.values():
+            found = earliest(found, earliest(branch.until, branch.up_until))
+        return found

@@ -1,0 +1,642 @@
+"""The router that learns by the reverse path (S10–S14): one router, a few knobs.
+
+A node keeps all that its neighbours tell it, and what its own users want. What it tells a neighbour
+is a function of that: what anyone but that neighbour wants, summed up by the policy of the link. An
+event goes back along the links by which filters came that it matches.
+
+With *advertisements* (S11) a filter is told to a link only if something advertised behind that link
+may match it; whatever is wanted stays held, and is looked at again when advertisements change. In a
+*rooted* tree (S14) subscriptions go towards the root only, and every event climbs to the root.
+
+Nodes use the links of one spanning tree. Invariant: at every moment what a node has told a link
+covers all that anyone else wants of what may be published behind it. Changes are atomic, so an
+event that matches an established subscription finds a filter that covers it at each node.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from tidings.matching.scan import Scan
+from tidings.routing.packets import (
+    Answer,
+    Change,
+    Climb,
+    Hello,
+    Packet,
+    Publication,
+    Records,
+    Reminder,
+    Returned,
+    Standing,
+    Summary,
+)
+from tidings.routing.planes.board import Board
+from tidings.routing.planes.interests import EVERYTHING, shortened
+from tidings.routing.planes.link_state import LinkState
+from tidings.routing.planes.link_table import LinkTables, Taken
+from tidings.routing.planes.local import Local
+from tidings.routing.planes.once import Once
+from tidings.routing.planes.replies import Replies
+from tidings.routing.planes.spanning import Spanning, linger
+from tidings.routing.planes.steady import Steady
+from tidings.routing.planes.topology import Topologies
+from tidings.routing.protocol import (
+    USUAL,
+    Action,
+    Advertise,
+    Cause,
+    Decline,
+    Drop,
+    Established,
+    Feedback,
+    InForce,
+    Leave,
+    LinkDown,
+    LinkUp,
+    Publish,
+    Received,
+    Send,
+    Subscribe,
+    Timing,
+    Unadvertise,
+    Unsubscribe,
+    Woken,
+    earliest,
+)
+from tidings.routing.reverse_path.advertising import IMPLICIT, Advertised
+from tidings.routing.reverse_path.covering import Covers
+from tidings.routing.reverse_path.filters import HERE, Held, filters_of, matched_by
+from tidings.routing.reverse_path.knobs import Knobs, Rooted
+from tidings.routing.reverse_path.merging import SEEN, TUNE, Mergers
+
+SHOWN: Final = 3  # filters of which an explanation says how they are told
+MOST_QUEUED: Final = 4_096  # events that wait for an advertisement
+
+
+class _Subscribed(NamedTuple):
+    """A subscription that waits to be established."""
+
+    id: str
+
+
+class _InForce(NamedTuple):
+    """An advertisement that waits to be in force."""
+
+    id: str
+    turn: int
+
+
+class ReversePathRouter:
+    """A node.
+
+    >>> node = ReversePathRouter("a")
+    >>> node.handle(Subscribe("ada", "severity > 2"), 0)
+    [Established(subscriptions=('ada',))]
+    >>> [action.subscriptions for action in node.handle(Publish({"severity": 3}), 0)]
+    [('ada',)]
+    """
+
+    def __init__(
+        self,
+        node: str,
+        life: int = 1,
+        timing: Timing = USUAL,
+        topologies: Topologies | None = None,
+        matcher: Callable[[], Any] = Scan,
+        board: Board | None = None,
+        options: Knobs | None = None,
+    ) -> None:
+        self.knobs = options or Knobs()
+        self.timing = timing
+        self.local = Local(node, life, None if board is not None else matcher)
+        self.plane = self.plane_of(node, life, timing, topologies or Topologies())
+        self.spanning = self.spanning_of(self.plane, self.knobs.root)
+        self.tables = self.tables_of(life, timing)
+        self.wanted = Held()
+        self.covers = self.covers_of(self.wanted)
+        self.base: dict[str, dict[str, None]] = {}  # by link: what to tell, before any merging
+        self.merged: dict[str, Mergers] = {}  # by link
+        self.advertised = Advertised(self.knobs, linger(timing))
+        self.replies = self.replies_of(node, life, self.plane_hop)
+        self.seen: deque[dict[str, Any]] = deque(maxlen=SEEN)  # events, the newest last
+        self.bursts: Counter[int] = Counter()  # filters added by changes that remove one
+        self.dead_ends = 0  # packets that came in vain
+        self._links = matcher()  # all filters held, by text
+        self._uses: Counter[str] = Counter()  # of a filter, by subscriptions here
+        self._dirty: dict[str, None] = {}  # filters that someone has begun or ceased to want
+        self._retell: dict[str, None] = {}  # links to which everything is looked at again
+        self._took: list[tuple[str, int]] = []  # changes of neighbours, taken just now
+        self._departing: dict[tuple[str, str], int] = {}  # what is withdrawn later (`lazy`)
+        self._queued: list[Publication] = []  # events that wait for an advertisement
+        self._up: dict[str, bool] = {}  # by link: whether it led to the root, when last told
+        self._joining: list[_InForce] = []  # advertisements to settle, after the first links came
+        self._tune_at: int | None = None
+        self._clock = Steady()
+        self._once = self.once_of()
+        self._climbed = self.once_of()
+
+    plane_of: type[LinkState] = LinkState
+    spanning_of: type[Spanning] = Spanning
+    tables_of: type[LinkTables] = LinkTables
+    covers_of: type[Covers] = Covers
+    replies_of: type[Replies] = Replies
+    mergers_of: type[Mergers] = Mergers
+    once_of: type[Once] = Once
+    is_switching = False
+
+    def plane_hop(self, node: str) -> str | None:
+        """The neighbour that leads to a node."""
+        return self.plane.routes.hop.get(node)
+
+    # Causes
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        """What to do about a cause."""
+        out: list[Action] = []
+        now = self._clock.read(now)
+        match cause:
+            case Received(neighbour, packet):
+                if type(packet) is Publication:
+                    self._event(neighbour, packet, now, out)
+                    return out
+                self._received(neighbour, packet, now, out)
+            case Publish(event):
+                self._publish(event, now, out)
+            case Woken():
+                self.plane.wake(now, out)
+                self.tables.wake(now, out)
+                self._tune(now)
+                self._depart(now)
+                self._changed_adverts(self.advertised.wake(now))
+            case LinkUp(neighbour, cost):
+                self.plane.link_up(neighbour, cost, now, out)
+            case LinkDown(neighbour):
+                self.plane.link_down(neighbour, now)
+            case Subscribe(id, predicate):
+                self._subscribe(id, predicate)
+                self._follow(now, out)
+                self.tables.forget(_Subscribed(id))
+                self.tables.wait(_Subscribed(id))
+            case Unsubscribe():
+                id = self.local.meant(cause)
+                self._forget(self.local.unsubscribe(id), now)
+                self.tables.forget(_Subscribed(id))
+            case Advertise(id, predicate):
+                self._advertise(id, predicate, now, out)
+            case Unadvertise(id):
+                self._unadvertise(id, now, out)
+            case Feedback():
+                self.replies.reply(cause, out)
+            case Decline():
+                self.replies.decline(cause, out)
+            case Leave():
+                self.plane.leave(now, out)
+            case _:
+                raise TypeError(f"no cause: {cause!r}")
+        self._follow(now, out)
+        return out
+
+    def _subscribe(self, id: str, predicate: str) -> None:
+        before = self.local.subscribe(id, predicate)
+        for text in filters_of(predicate):
+            self._uses[text] += 1
+            self.want(text, HERE)
+        self._forget(before, None)
+
+    def _forget(self, predicate: str | None, now: int | None) -> None:
+        """A subscription here has gone."""
+        for text in () if predicate is None else filters_of(predicate):
+            self._uses[text] -= 1
+            if not self._uses[text]:
+                del self._uses[text]
+                self.unwant(text, HERE, now)
+
+    # What is wanted, and by whom
+
+    def want(self, text: str, who: str) -> None:
+        """Someone wants a filter: a neighbour's side, or users here."""
+        self._departing.pop((text, who), None)
+        new = text not in self.wanted.who
+        if self.wanted.put(text, who):
+            self._dirty[text] = None
+            if new:
+                self._links.add(text, matched_by(text))
+
+    def unwant(self, text: str, who: str, now: int | None) -> None:
+        """They no longer want it. With a time, and if the knob says so, that is told later."""
+        if (
+            now is not None
+            and self.knobs.uncover == "lazy"
+            and who in self.wanted.who.get(text, ())
+        ):
+            self._departing[text, who] = now + linger(self.timing)
+            return
+        self._departing.pop((text, who), None)
+        if self.wanted.take(text, who):
+            self._dirty[text] = None
+            if text not in self.wanted.who:
+                self._links.remove(text)
+
+    def _depart(self, now: int) -> None:
+        """Withdraw all at once what was to be withdrawn later, if some of it is due."""
+        if any(now >= due for due in self._departing.values()):
+            for text, who in list(self._departing):
+                self.unwant(text, who, None)
+
+    # Advertisements
+
+    def _advertise(self, id: str, predicate: str, now: int, out: list[Action]) -> None:
+        self.local.advertise(id, predicate)
+        if not self.advertised.active:  # what is published needs no advertisement
+            out.append(InForce((id,)))
+            return
+        self._changed_adverts(self.advertised.advertise(id, predicate, now))
+        self._follow(now, out)
+        self.tables.wait(_InForce(id, self.advertised.turn))
+
+    def _unadvertise(self, id: str, now: int, out: list[Action]) -> None:
+        self.local.unadvertise(id)
+        self._changed_adverts(self.advertised.unadvertise(id, now))
+        self._await_implicit(now, out)
+
+    def _await_implicit(self, now: int, out: list[Action]) -> None:
+        """Note when the implicit advertisement is in force, if there is one and it is not yet."""
+        turn = self.advertised.implied
+        if turn is not None:
+            self._follow(now, out)
+            self.tables.forget(_InForce(IMPLICIT, turn))
+            self.tables.wait(_InForce(IMPLICIT, turn))
+
+    def _changed_adverts(self, changed: bool) -> None:
+        """What is advertised here has changed: neighbours must hear it."""
+        if changed:
+            self.advertised.news.update(dict.fromkeys(self.tables.links))
+
+    # What follows: tell the neighbours, and whoever waits
+
+    def _follow(self, now: int, out: list[Action]) -> None:
+        """Tell each link the difference, in one change; then settle what can be settled."""
+        self._links_in_use(now)
+        affected: Mapping[str, None] = self._dirty
+        if self._dirty and self.knobs.policy != "exact":
+            affected = self.covers.update(self._dirty)
+        for name in self.tables.links:
+            self._tell(name, affected, now, out)
+        self._dirty = {}
+        self._retell = {}
+        for what in self._joining:
+            self.tables.forget(what)
+            self.tables.wait(what)
+        self._joining = []
+        for name, number in self._took:
+            self.tables.follow(name, number)
+        self._took = []
+        self._settled(self.tables.flush(self._waste_of, now, out), now, out)
+
+    def _settled(self, found: Iterable[object], now: int, out: list[Action]) -> None:
+        established, in_force = [], []
+        for what in found:
+            if isinstance(what, _Subscribed):
+                established.append(what.id)
+            elif isinstance(what, _InForce):
+                news = self.advertised.settle(what.id, what.turn, now)
+                in_force += [what.id] if news and what.id != IMPLICIT else []
+        if established:
+            out.append(Established(tuple(established)))
+        if in_force:
+            out.append(InForce(tuple(in_force)))
+        while self._queued and self.advertised.allows(self._queued[0].event, now):
+            self._start(self._queued.pop(0), out)
+
+    def _links_in_use(self, now: int) -> None:
+        closed, opened = self.spanning.refresh(now)
+        for name in closed:
+            self.tables.close(name)
+            self.lose(name)
+            del self.base[name], self._up[name]
+            self.merged.pop(name, None)
+        if opened and len(self.tables.links) == 0:
+            self._joins()
+        for name in opened:
+            self.tables.open(name, self.spanning.branches[name].life)
+            self.base[name] = {}
+            self._up[name] = False
+            if self.policy_of(name) == "merging":
+                self.merged[name] = self.mergers_of(self.knobs.most_filters)
+            self._retell[name] = None
+        if opened and self._tune_at is None and self.knobs.policy in ("merging", "adaptive"):
+            self._tune_at = now + TUNE
+        if isinstance(self.knobs, Rooted):
+            for name, branch in self.spanning.branches.items():
+                if branch.up is not self._up[name]:
+                    self._up[name] = branch.up
+                    self._retell[name] = None
+
+    def _joins(self) -> None:
+        """The first links come: what this node advertises is in force when they have settled."""
+        for id, turn in self.advertised.unsettle():
+            self._joining.append(_InForce(id, turn))
+
+    def lose(self, name: str) -> None:
+        """A link is down: forget what the neighbour told."""
+        for text in list(self.wanted.by(name)):
+            self.unwant(text, name, None)
+        if self.advertised.lose(name):
+            self._changed_adverts(True)
+
+    def policy_of(self, name: str) -> str:
+        """The policy of a link."""
+        return self.knobs.policy
+
+    def tells(self, name: str) -> bool:
+        """Whether subscriptions are told to a neighbour."""
+        return not isinstance(self.knobs, Rooted) or self.spanning.branches[name].up
+
+    def is_told(self, text: str, name: str) -> bool:
+        """Whether to tell a neighbour a filter, before any merging."""
+        if not self.wanted.besides(text, name) or not self.tells(name):
+            return False
+        if self.policy_of(name) != "exact" and self.covers.cover(text, name) is not None:
+            return False
+        return self.advertised.meets(text, name)
+
+    def _tell(self, name: str, affected: Iterable[str], now: int, out: list[Action]) -> None:
+        link, base = self.tables.links[name], self.base[name]
+        if name in self._retell or name in self.advertised.retold:
+            self.advertised.retold.pop(name, None)
+            affected = {**dict.fromkeys(affected), **base, **self.wanted.who}
+        added, removed = [], []
+        for text in affected:
+            if self.is_told(text, name):
+                if text not in base:
+                    added.append(text)
+            elif text in base:
+                removed.append(text)
+        for text in added:
+            base[text] = None
+        for text in removed:
+            del base[text]
+        if removed and added:
+            self.bursts[len(added)] += 1
+        policy = self.policy_of(name)
+        if policy == "merging":
+            added, removed = self._merge(name, added, removed)
+        elif policy == "everything":
+            wanted = {EVERYTHING} if base else set()
+            added, removed = sorted(wanted - link.told.keys()), sorted(link.told.keys() - wanted)
+        more, less = self.advertised.news_for(name, link.advertised)
+        if added or removed or more or less or not link.number:
+            self.tables.tell(name, added, removed, more, less, now, out)
+
+    def _merge(
+        self, name: str, added: list[str], removed: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """What to tell a link, and what to take back, after merging."""
+        mergers = self.merged[name]
+        for text in removed:
+            mergers.remove(text)
+        for text in added:
+            mergers.add(text)
+        told, known = mergers.told(), self.tables.links[name].told
+        return [t for t in told if t not in known], [t for t in known if t not in told]
+
+    def _tune(self, now: int) -> None:
+        """A window ends: mergers are taken apart and joined."""
+        if self._tune_at is None or now < self._tune_at:
+            return
+        self._tune_at = now + TUNE
+        for name, mergers in self.merged.items():
+            mergers.tune(max(0, self.knobs.waste - self._behind(name)), self.seen)
+
+    def _behind(self, name: str) -> int:
+        """The bytes a second in vain that all links but one report."""
+        return sum(link.waste for other, link in self.tables.links.items() if other != name)
+
+    def _waste_of(self, name: str) -> int:
+        """What this node reports to a neighbour: its own waste, and that of those behind it."""
+        mine = self.merged.get(name)
+        return (0 if mine is None else mine.rate) + self._behind(name)
+
+    # Packets
+
+    def _received(self, neighbour: str, packet: Packet, now: int, out: list[Action]) -> None:
+        match packet:
+            case Hello():
+                self.plane.hello(neighbour, packet, now, out)
+            case _ if neighbour not in self.plane.neighbours.known:
+                out.append(Drop("no such link", packet))
+            case Records():
+                self.plane.news(neighbour, packet, now, out)
+            case Summary():
+                self.plane.summary(neighbour, packet, now, out)
+            case Change():
+                for taken in self.tables.change(neighbour, packet, now, out):
+                    self._take(neighbour, taken)
+            case Standing():
+                self.tables.standing(neighbour, packet, now, out)
+            case Reminder():
+                self.tables.reminder(neighbour, packet, out)
+            case Climb(publication):
+                self._climb(neighbour, publication, out)
+            case Answer():
+                self.replies.answer(neighbour, packet, out)
+            case Returned():
+                self.replies.returned(neighbour, packet, out)
+            case _:
+                out.append(Drop("not of this protocol", packet))
+
+    def _take(self, neighbour: str, taken: Taken) -> None:
+        """Apply a change of a neighbour: first what is added, then what is removed."""
+        removed: Iterable[str] = taken.removed
+        withdrawn: Iterable[str] = taken.withdrawn
+        if taken.anew:
+            removed = [text for text in self.wanted.by(neighbour) if text not in taken.added]
+            kept = frozenset(taken.advertised)
+            withdrawn = [t for t in self.advertised.held.by(neighbour) if t not in kept]
+        for text in taken.added:
+            self.want(text, neighbour)
+        for text in removed:
+            self.unwant(text, neighbour, None)
+        if self.advertised.take(neighbour, taken.advertised, withdrawn):
+            self._changed_adverts(True)
+        self._took.append((neighbour, taken.number))
+
+    # Events
+
+    def _publish(self, event: dict[str, Any], now: int, out: list[Action]) -> None:
+        publication = self.local.publish(event)
+        if not self._queued and self.advertised.allows(event, now):
+            self._start(publication, out)
+        elif not self.advertised.implies or len(self._queued) >= MOST_QUEUED:
+            out.append(Drop("not advertised", publication))
+        else:
+            self._queued.append(publication)
+            self._changed_adverts(self.advertised.imply(now))
+            self._await_implicit(now, out)
+
+    def _start(self, publication: Publication, out: list[Action]) -> None:
+        """An event sets out from here."""
+        if isinstance(self.knobs, Rooted) and self.knobs.direction == "down":
+            self._climb(HERE, publication, out)
+        else:
+            self._once.first(publication)
+            self._forward(publication, HERE, out)
+
+    def _event(self, neighbour: str, packet: Publication, now: int, out: list[Action]) -> None:
+        if neighbour not in self.spanning.branches:
+            out.append(Drop("not a link of the tree", packet))
+        elif self._once.first(packet):
+            self._forward(packet, neighbour, out)
+        else:
+            out.append(Drop("a duplicate", packet))
+
+    def _climb(self, neighbour: str, publication: Publication, out: list[Action]) -> None:
+        """An event on its path to the root: it is delivered on its path down."""
+        if neighbour != HERE and neighbour not in self.spanning.branches:
+            out.append(Drop("not a link of the tree", publication))
+        elif not self._climbed.first(publication):
+            out.append(Drop("a duplicate", publication))
+        else:
+            above = [name for name in self._above() if name != neighbour]
+            out.extend(Send(name, Climb(publication)) for name in above)
+            if self.spanning.parent is None and self._once.first(publication):
+                self._forward(publication, HERE, out)
+
+    def _above(self) -> list[str]:
+        """The links that lead to the root, or did until recently."""
+        return [name for name, branch in self.spanning.branches.items() if branch.up]
+
+    def wanting(self, event: dict[str, Any]) -> dict[str, None]:
+        """The neighbours, and perhaps `HERE`, that want an event."""
+        found: dict[str, None] = {}
+        for text in self._links.match(event):
+            found.update(self.wanted.who[str(text)])
+        return found
+
+    def _forward(self, publication: Publication, origin: str, out: list[Action]) -> None:
+        event = publication.event
+        self.local.deliver(publication, out)
+        found = self.wanting(event)
+        if self.merged:
+            self._note(event, origin, found)
+        if isinstance(self.knobs, Rooted) and self.knobs.direction == "both":
+            found.update(dict.fromkeys(self._above()))
+        out.extend(
+            Send(name, publication)
+            for name in self.tables.links
+            if name in found and name != origin
+        )
+
+    def _note(self, event: dict[str, Any], origin: str, found: dict[str, None]) -> None:
+        """Measure what mergers attract: is the event wanted by anyone but where it comes from?"""
+        self.seen.append(event)
+        mergers = self.merged.get(origin)
+        if mergers is not None and mergers.mergers:
+            in_vain = not (found.keys() - {origin})
+            self.dead_ends += in_vain
+            mergers.note(event, len(msgspec.msgpack.encode(event)), in_vain)
+
+    # What those around it must know
+
+    def timer(self) -> int | None:
+        """When to wake."""
+        when = earliest(self.plane.timer(), self.spanning.timer())
+        when = earliest(when, earliest(self.tables.timer(), self._tune_at))
+        when = earliest(when, self.advertised.timer())
+        return self._clock.shown(earliest(when, min(self._departing.values(), default=None)))
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
+        held = {text: sorted(who) for text, who in sorted(self.wanted.who.items())}
+        told = {name: sorted(link.told) for name, link in sorted(self.tables.links.items())}
+        return {
+            **self.plane.snapshot(),
+            "root": self.spanning.root,
+            "subscriptions": dict(sorted(self.local.subscriptions.items())),
+            "wanted": held,
+            "told": told,
+            "advertised": self.advertised.snapshot(),
+            "settled": self.is_settled(),
+        }
+
+    def figures(self) -> dict[str, int]:
+        """Counts for metrics: filters held and told, mergers, and what came in vain."""
+        return {
+            "filters_held": len(self.wanted.who),
+            "filters_told": sum(len(link.told) for link in self.tables.links.values()),
+            "changes": self.tables.changes,
+            "advertisements_held": len(self.advertised.held.who),
+            "mergers": sum(len(mergers.mergers) for mergers in self.merged.values()),
+            "events_in_vain": self.dead_ends,
+        }
+
+    def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """The places of the events that somebody may want: all of them."""
+        return range(len(events))
+
+    def is_settled(self) -> bool:
+        """Whether this node is at rest."""
+        resting = not self.spanning.is_changing and self.tables.is_settled()
+        return resting and self.plane.is_settled() and not self._departing
+
+    @property
+    def hops(self) -> Mapping[str, str]:
+        """The neighbour that leads to each node, once that has been the same for a while."""
+        return self.spanning.hops
+
+    @property
+    def table(self) -> dict[str, str]:
+        """Nothing: it keeps filters, not a predicate for each interface."""
+        return {}
+
+    def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """For each link, whether an event of this source would take it from here, and why.
+
+        Also what this node tells the link about such events, where that is not the filter itself.
+        """
+        matching = sorted(str(text) for text in self._links.match(event))
+        refused = source == self.local.node and not self.advertised.covers(event)
+        found: dict[str, tuple[bool, str]] = {}
+        for name in self.plane.neighbours.known:
+            takes, why = self._explain(name, matching, source)
+            if refused and takes:
+                why += "; no advertisement in force here covers it: it waits for one"
+            found[name] = takes, "; ".join((why, *self._said(name, matching)))
+        return found
+
+    def _explain(self, name: str, matching: list[str], source: str) -> tuple[bool, str]:
+        branch = self.spanning.branches.get(name)
+        if branch is None:
+            up = self.plane.neighbours.is_up(name)
+            return False, "the link is not of the tree" if up else "the link is down"
+        if isinstance(self.knobs, Rooted) and branch.up:
+            down = self.knobs.direction == "down"
+            if not down or source != self.spanning.root:
+                return True, f"every event climbs to the root, {self.spanning.root}"
+        wanted = next((text for text in matching if name in self.wanted.who[text]), None)
+        if wanted is not None:
+            return True, f"nodes behind it want: {shortened(wanted)}"
+        return False, "no node behind it wants this event"
+
+    def _said(self, name: str, matching: list[str]) -> Iterator[str]:
+        """Why a link is not told, or not told as they are, filters that an event matches."""
+        if name not in self.tables.links or not self.tells(name):
+            return
+        mergers = self.merged.get(name)
+        for text in matching[:SHOWN]:
+            if not self.wanted.besides(text, name):
+                continue
+            cover = self.covers.cover(text, name) if self.policy_of(name) != "exact" else None
+            merger = None if mergers is None else mergers.merger_of(text)
+            if not self.advertised.meets(text, name):
+                yield f"no advertisement behind this link meets {shortened(text)}"
+            elif cover is not None:
+                yield f"{shortened(text)} is covered by {shortened(cover)}"
+            elif merger is not None:
+                wasted = f"wasted {merger.wasted} of {merger.carried}"
+                yield f"{shortened(text)} is merged into {shortened(merger.text)}; {wasted}"
