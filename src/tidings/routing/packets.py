@@ -325,6 +325,84 @@ class Configured(Struct, frozen=True, gc=False, array_like=True, tag=49):
 LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Configured
 
 
+# Structured overlays. A ring is kept by `RingQuery` to `Parting`. On it, trees of publishers (S16)
+# tell interests by arc (`Claim`, `Arc`) and spread events (`Cast`).
+
+
+class RingQuery(Struct, frozen=True, gc=False, array_like=True, tag=60):
+    """Who is beside you?"""
+
+
+class RingReply(Struct, frozen=True, gc=False, array_like=True, tag=61):
+    """These are beside me."""
+
+    predecessor: str  # empty if I know none
+    successors: tuple[str, ...]  # the nearest first; none while I am alone
+
+
+class Notify(Struct, frozen=True, gc=False, array_like=True, tag=62):
+    """I may be your predecessor."""
+
+
+class Find(Struct, frozen=True, gc=False, array_like=True, tag=63):
+    """Who is in charge of this key? Passed on towards it."""
+
+    key: int
+    origin: str  # who asks, and gets the answer
+    number: int
+    hops: int
+
+
+class Found(Struct, frozen=True, gc=False, array_like=True, tag=64):
+    """This node is in charge of the key that you asked for."""
+
+    number: int
+    owner: str
+    hops: int  # that the search has made
+
+
+class Parting(Struct, frozen=True, gc=False, array_like=True, tag=65):
+    """I leave; these were beside me."""
+
+    predecessor: str
+    successors: tuple[str, ...]
+
+
+RingPacket = RingQuery | RingReply | Notify | Find | Found | Parting
+
+
+class Claim(Struct, frozen=True, gc=False, array_like=True, tag=66):
+    """Tell me what the arc from you to this end wants; or no longer."""
+
+    end: int
+    wanted: bool
+    number: int  # of what I have claimed: the larger counts
+    held: int  # the number of your newest table that I hold, 0 for none
+    settled: int  # of the newest on which I, and all to whom I tell my own arcs, have acted
+    trees: int  # how many publishers' trees reach you by me
+    digest: int  # of these publishers
+
+
+class Arc(Struct, frozen=True, gc=False, array_like=True, tag=67):
+    """What the arc from me to this end wants."""
+
+    end: int
+    number: int
+    predicates: tuple[str, ...]
+    nodes: int  # how many nodes it holds
+    digest: int  # of these nodes
+
+
+class Cast(Struct, frozen=True, gc=False, array_like=True, tag=68):
+    """An event for the arc from the receiver to this end."""
+
+    end: int
+    publication: Publication
+
+
+StructuredPacket = RingPacket | Claim | Arc | Cast
+
+
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
     """A packet with the list of the nodes that it is for: explicit multicast (S4)."""
 
@@ -358,6 +436,7 @@ Contents = (
     | LayerPacket
     | Listed
     | Spread
+    | StructuredPacket
 )
 
 
@@ -382,6 +461,7 @@ BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Consignment: lambda packet: _unsealed(packet.payload),
     Spread: lambda packet: _unsealed(packet.payload),
     Walk: lambda packet: packet.publication,
+    Cast: lambda packet: packet.publication,
 }
 
 

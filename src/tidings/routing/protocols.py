@@ -20,6 +20,8 @@ from tidings.routing.reverse_path import judging as reverse_path
 from tidings.routing.reverse_path import knobs
 from tidings.routing.reverse_path.router import ReversePathRouter
 from tidings.routing.source_trees import agreement, content
+from tidings.routing.structured import judging as structured
+from tidings.routing.structured.chord_trees import ChordTreesRouter
 from tidings.routing.truth import Disagreements, Hops, Situation
 from tidings.routing.twin import Links
 
@@ -169,6 +171,20 @@ PROTOCOLS: Final[dict[str, Row]] = {
         copies=True,
         ordered=UNCHANGED,
         confirms=True,
+    ),
+    "chord-trees": Row(
+        ChordTreesRouter,
+        "a tree per publisher over Chord (S16)",
+        twin="psf",
+        disagreements=structured.wrong_trees,
+        converges_within=structured.converges_within,
+        objection=structured.objection_to_trees,
+        needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
+        any_graph=True,
+        confirms=True,
+        foretells=False,
+        ordered=UNCHANGED,
+        effort=4,
     ),
     **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }

@@ -257,7 +257,9 @@ class Oracle:
             self.violated(now, f"invented: {node.name} sends what nobody published")
             return
         # Parcels of one event go to several targets, and back and forth while routes change.
-        which = (packet.target, packet.hops) if type(packet) is Parcel else ("", 0)
+        which: tuple[str | int, ...] = ("", 0)
+        if type(packet) is Parcel:
+            which = (packet.target, packet.hops, packet.source, packet.number)
         if type(packet) is Listed:  # it may be sent again, if it is not answered
             which = (" ".join(packet.targets), ledger.event_packets)
         elif type(packet) is Spread:
