@@ -71,8 +71,8 @@ class Fate:
         self.hoped: dict[str, None] = {}  # those that may get it or miss it
         self.got: set[str] = set()
         self.closed = False  # whether its time is up
-        # Links taken: from, its life, to; and the target and the hops of a parcel.
-        self.edges: dict[tuple[str, int, str, str, int], None] = {}
+        # Links taken: from, its life, to; and what tells copies apart that may take a link again.
+        self.edges: dict[tuple[str, int, str, tuple[str | int, ...]], None] = {}
         self.needed: int | None = None  # links that it needs, if the network was stable
 
     def owed_to(self, id: str) -> bool:
@@ -266,7 +266,7 @@ class Oracle:
             which = (packet.source, packet.number)
         elif type(packet) is Climb:  # it may come down by the same link
             which = ("", 1)
-        edge = (node.name, node.life, target, *which)
+        edge = (node.name, node.life, target, which)
         if edge in fate.edges:
             self.violated(now, f"loop: {node.name} sends event {fate.event} to {target} again")
         fate.edges[edge] = None
