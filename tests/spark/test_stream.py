@@ -391,6 +391,12 @@ def test_what_cannot_be_run_is_said_at_once(spark: SparkSession, tmp_path: Path)
         match_stream(spark.range(1), store, **places)
     with pytest.raises(ValueError, match="the events have a column 'version' already"):
         match_stream(rate.withColumnRenamed("value", "version"), store, **places)
+    text = spark.readStream.text(str(tmp_path)).selectExpr("value", "1 as Reason")
+    with pytest.raises(ValueError, match="the events have a column 'Reason' already"):
+        match_stream(text, store, json="value", **places)  # and not at the first bad row
+    for name in ("a=b", "a/b", ".b", ""):
+        with pytest.raises(ValueError, match="that can name a folder"):
+            match_stream(rate, store, names={"batch": name}, **places)
     with pytest.raises(StreamError, match="expected a folder of this machine"):
         match_stream(rate, store, out=tmp_path / "out", checkpoint="hdfs://host/checkpoint")
     with pytest.raises(StreamError, match="expected the format parquet or json, found 'csv'"):
