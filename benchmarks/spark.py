@@ -1,7 +1,6 @@
 """Matching on Spark: ours beside joins, a pandas UDF, the bare boundary to Python and the engine.
 
-`python -m benchmarks.spark [--case NAME] [--json]` measures; sizes are options. Without a case it
-runs `rules` and `growth`.
+`python -m benchmarks.spark [--case NAME] [--json]` measures; sizes are options.
 
 `rules`: events of six typed columns, four reals and two texts, against three kinds of rules in each
 of several sizes. In `texts` a rule asks for a device and a region, in `ranges` for three ranges of
@@ -89,7 +88,7 @@ def main() -> None:
     """Measure what was asked for, and print it."""
     parser, command = command_line("benchmarks.spark", str(__doc__).splitlines()[0])
     parser.set_defaults(repeats=1)
-    parser.add_argument("--case", choices=CASES, help="one case; without, rules and growth")
+    parser.add_argument("--case", choices=CASES, help="one case; without, all")
     parser.add_argument("--rules", type=int, nargs="+", default=SIZES, help="sizes of sets")
     parser.add_argument("--master", default="local[2]", help="of the case rules")
     forms = get_args(Output)
@@ -112,8 +111,9 @@ def main() -> None:
 
     folder = Path(tempfile.mkdtemp(prefix="tidings-benchmark-"))
     try:
-        for case in USUAL if options.case is None else (options.case,):
-            CASES[case](options, folder, said)
+        for case in CASES if options.case is None else (options.case,):
+            (folder / case).mkdir()
+            CASES[case](options, folder / case, said)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"again with: {command}")
@@ -569,14 +569,13 @@ def write_workload(
 
 
 CASES: Final[dict[str, Callable[[argparse.Namespace, Path, Callable[[Line], None]], None]]] = {
-    "rules": measure_rules,
     "growth": measure_growth,
+    "rules": measure_rules,
     "forwarding": measure_forwarding,
     "compile": measure_compile,
     "changes": measure_changes,
     "first": measure_first,
 }
-USUAL: Final = ("growth", "rules")
 
 if __name__ == "__main__":
     main()

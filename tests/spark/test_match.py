@@ -433,6 +433,45 @@ def test_case_counts_as_it_does_in_the_session(spark: SparkSession) -> None:
         spark.conf.set("spark.sql.caseSensitive", "false")
 
 
+def test_columns_of_subscriptions_are_named_as_the_session_names_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [("a", '{"x": [1]}', "eventbridge", "ada"), ("b", "x = 2", None, "ben")]
+    held = spark.createDataFrame(
+        rows, "SUBSCRIPTION string, Predicate string, Dialect string, Owner string"
+    )
+    events = spark.createDataFrame([(1,), (2,)], "X int")
+    found = match(events, held, carry=["owner"], strict=True).collect()
+    assert sorted(map(tuple, found)) == [(1, "a", "ada"), (2, "b", "ben")]
+    store = Store(tmp_path / "store")
+    store.add(held)
+    assert store.snapshot().column("dialect").to_pylist() == ["eventbridge", None]
+    store.remove(held.filter("Owner = 'ben'"))
+    assert store.snapshot().column("subscription").to_pylist() == ["a"]
+
+
+def test_columns_may_be_chosen_in_any_case_and_twice(spark: SparkSession) -> None:
+    events = spark.createDataFrame([(1, 1), (2, 2)], "x int, y int")
+    held = {"a": "x = 1", "b": "y = 2"}
+    with pytest.raises(ValueError, match="ask about 'y'; no column"):
+        match(events, held, columns=["X"], unknown="refuse")
+    found = match(events, {"a": "x = 1"}, columns=["X", "x"], unknown="refuse")
+    assert [tuple(row) for row in found.collect()] == [(1, 1, "a")]
+
+
+def test_bad_events_with_columns_named_as_the_reason(spark: SparkSession) -> None:
+    rows = [(1, "{", "r", 2), (2, "{}", "r", 3)]
+    events = spark.createDataFrame(rows, "n int, e string, Reason string, position int")
+    with pytest.raises(ValueError, match="the events have a column 'Reason' already"):
+        rejected_events(events, "e")
+    names = {"reason": "a `why`.x", "position": "at"}
+    (bad,) = rejected_events(events, "e", names=names).collect()
+    assert bad.asDict().keys() == {"n", "e", "Reason", "position", "a `why`.x", "at"}
+    assert (bad["n"], bad["Reason"], bad["at"]) == (1, "r", 1)
+    with pytest.raises(EventsRejected, match="not JSON"):
+        match(events, {"a": "true"}, json="E", strict=True)
+
+
 def test_the_columns_of_the_output_can_be_named(spark: SparkSession) -> None:
     events = spark.createDataFrame([(1, "x")], "x int, subscription string")
     held = {7: "x = 1"}

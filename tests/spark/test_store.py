@@ -379,6 +379,19 @@ def test_subscriptions_end_when_their_time_has_come(tmp_path: Path) -> None:
     assert store.expire().version == 7
 
 
+def test_what_ends_is_removed_although_the_versions_since_the_last_look_are_gone(
+    tmp_path: Path,
+) -> None:
+    reader, writer = Store(tmp_path / "store"), Store(tmp_path / "store")
+    writer.add({"a": "x = 1"})
+    assert reader.expire().version == 1
+    writer.add({"b": "x = 1"}, expires=datetime.now(UTC) - timedelta(hours=1))
+    writer.replace({"a": "x = 2"})
+    writer.vacuum(3, grace_seconds=0)
+    assert reader.expire().version == 4
+    assert reader.snapshot().column("subscription").to_pylist() == ["a"]
+
+
 def test_an_end_that_was_put_off_meanwhile_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

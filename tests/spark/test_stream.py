@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -391,6 +392,12 @@ def test_what_cannot_be_run_is_said_at_once(spark: SparkSession, tmp_path: Path)
         match_stream(spark.range(1), store, **places)
     with pytest.raises(ValueError, match="the events have a column 'version' already"):
         match_stream(rate.withColumnRenamed("value", "version"), store, **places)
+    text = spark.readStream.text(str(tmp_path)).selectExpr("value", "1 as Reason")
+    with pytest.raises(ValueError, match="the events have a column 'Reason' already"):
+        match_stream(text, store, json="value", **places)  # and not at the first bad row
+    for name in ("a=b", "a/b", ".b", ""):
+        with pytest.raises(ValueError, match="that can name a folder"):
+            match_stream(rate, store, names={"batch": name}, **places)
     with pytest.raises(StreamError, match="expected a folder of this machine"):
         match_stream(rate, store, out=tmp_path / "out", checkpoint="hdfs://host/checkpoint")
     with pytest.raises(StreamError, match="expected the format parquet or json, found 'csv'"):
@@ -576,3 +583,61 @@ def test_a_change_travels_with_the_job_where_workers_do_not_see_our_files(
     assert not list(tmp_path.rglob("*.tar"))
     scratch = versions._folder()
     assert len(list(scratch.iterdir())) == versions_module.RECENT
+
+
+def test_odd_names_changes_and_old_versions_that_go_lose_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "a store's `place`")
+    store.add({"a'b": '"x.y" = 1 and "say ""hi""" = \'q\'', "ß": "HOST.\"n a`me\" = 'web'"})
+    kind = pa.struct({"n a`me": pa.string()})
+
+    def events(first: int, name: str) -> pa.Table:
+        return pa.table(
+            {
+                "event": [first, first + 1],
+                "x.y": [1, 2],
+                'say "hi"': ["q", "q"],
+                "Host": pa.array([{"n a`me": "web"}, None], kind),
+                "Version": [name, name],
+            }
+        )
+
+    folder = tmp_path / "events"
+    put(folder, "0", events(0, "first"))
+    names = {"subscription": "a `rule`.id", "version": "store version", "batch": "part of it"}
+    query = match_stream(
+        stream_of(spark, folder),
+        store,
+        out=tmp_path / "out",
+        checkpoint=tmp_path / "check point",
+        names=names,
+        unknown="refuse",
+    )
+    try:
+        query.processAllAvailable()
+        past = datetime.now(UTC) - timedelta(hours=1)
+        store.add({"ended": "true"}, expires=past)
+        store.replace({"ß": "exists event"})
+        store.vacuum(3, grace_seconds=0)  # the base of the stream is among what goes
+        put(folder, "1", events(10, "second"))
+        query.processAllAvailable()
+        store.remove(["a'b", "ß"])  # nothing is left
+        put(folder, "2", events(20, "third"))
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    found = sorted(
+        (row["event"], row["a `rule`.id"], row["store version"], row["part of it"]) for row in rows
+    )
+    # Version 4 is the stream's own: it removes what has ended.
+    assert found == [
+        (0, "a'b", 1, 0),
+        (0, "ß", 1, 0),
+        (10, "a'b", 4, 1),
+        (10, "ß", 4, 1),
+        (11, "ß", 4, 1),
+    ]
+    counts = [tuple(one.observedMetrics.get("tidings", ())) for one in query.recentProgress]
+    assert [one for one in counts if one] == [(1, 2, 2, 0), (4, 2, 3, 0), (5, 2, 0, 0)]

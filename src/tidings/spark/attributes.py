@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidings.spark.compiled import quoted
+from tidings.spark.naming import column_named, ignores_case
 from tidings.spark.spelling import asked_below, below_keys
 from tidings.spark.worker import Reading
 
@@ -34,10 +35,11 @@ def attributes(
     """
     kinds = check_columns(events)
     if json is not None:
-        return _json(_named(json, kinds, events), kinds)
+        return _json(column_named(json, events), kinds)
     asked = frozenset(names)
     any_case = ignores_case(events)
-    chosen = list(kinds) if columns is None else [_named(name, kinds, events) for name in columns]
+    named = kinds if columns is None else (column_named(name, events) for name in columns)
+    chosen = list(dict.fromkeys(named))
     missing = [name for name in chosen if name not in kinds]
     if missing:
         raise ValueError(f"`columns` names {missing[0]!r}, which is not a column of the events")
@@ -59,7 +61,7 @@ def unknown_names(
 ) -> list[str]:
     """The names that subscriptions ask about and no column can have."""
     any_case = ignores_case(events)
-    chosen = None if columns is None else set(columns)
+    chosen = None if columns is None else {column_named(name, events) for name in columns}
     fields = [f for f in events.schema.fields if chosen is None or f.name in chosen]
     return sorted(
         name for name in names if name and not _is_known(T.StructType(fields), name, any_case)
@@ -81,11 +83,6 @@ def _is_known(kind: T.DataType, name: str, any_case: bool) -> bool:
             return True
         case _:
             return False
-
-
-def ignores_case(events: DataFrame) -> bool:
-    """Whether the session of a frame ignores the case of names, as it does by default."""
-    return str(events.sparkSession.conf.get("spark.sql.caseSensitive", "false")).lower() != "true"
 
 
 def check_columns(events: DataFrame) -> dict[str, T.DataType]:
@@ -115,13 +112,6 @@ def refuse_taken(events: DataFrame, *names: str) -> None:
                 f"the events have a column {held[fold(name)]!r} already; rename it, or choose "
                 f"another name for the output: names={{{name!r}: …}}"
             )
-
-
-def _named(name: str, kinds: dict[str, T.DataType], events: DataFrame) -> str:
-    """The column that a name means in the session; the name itself if there is none."""
-    if name in kinds or not ignores_case(events):
-        return name
-    return next((known for known in kinds if known.lower() == name.lower()), name)
 
 
 def _json(name: str, kinds: dict[str, T.DataType]) -> tuple[Column, Reading]:

@@ -34,6 +34,7 @@ from tidings.matching.contract import Id, Stats
 from tidings.matching.storage import Contents, StoredIds, WrittenTexts, write_table
 from tidings.spark.files import absolute, is_store, read_rows, subscriptions_frame
 from tidings.spark.intake import frame_of, subscriptions_table
+from tidings.spark.naming import column_named
 from tidings.spark.parsing import COLUMNS, PARTS, SEEN, parsed, rejected_schema
 from tidings.spark.reach import sees_our_files, sent
 from tidings.spark.store import Store
@@ -383,6 +384,8 @@ def _rows(
     from pyspark.sql.types import IntegralType, StringType
 
     kinds = {field.name: field.dataType for field in subscriptions.schema.fields}
+    names = (subscription, predicate, dialect)
+    subscription, predicate, dialect = (column_named(name, subscriptions) for name in names)
     for name in (subscription, predicate):
         if name not in kinds:
             raise ValueError(

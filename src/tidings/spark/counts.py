@@ -69,7 +69,7 @@ def with_counts(progress: StreamingQueryProgress) -> StreamingQueryProgress:
 
 def _with(progress: StreamingQueryProgress, entries: Iterable[Batch]) -> StreamingQueryProgress:
     entry = next((one for one in entries if one.batch == progress.batchId and one.done), None)
-    if entry is None or not progress.numInputRows:
+    if entry is None or progress.numInputRows == 0:
         return progress
     counts = {name: getattr(entry, name) for name in COUNTED}
     told: dict[str, Any] = json.loads(progress.json)

@@ -21,6 +21,7 @@ from tidings.language.files.subscriptions import MAX_ID, Subscription
 from tidings.language.predicate import Predicate
 from tidings.matching.arrow_values import is_text, raw_texts
 from tidings.matching.contract import Id, check_id
+from tidings.spark.naming import column_named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,7 +61,9 @@ def judged_subscriptions(given: Given) -> pa.Table:
 def judged_ids(given: GivenIds) -> pa.Table:
     """Ids as rows without predicates, with the reason why each bad one is refused."""
     frame = frame_of(given)
-    table: Any = given if frame is None else frame.select("subscription").toArrow()
+    table: Any = given
+    if frame is not None:
+        table = frame.selectExpr(f"{_quoted(frame, 'subscription')} as subscription").toArrow()
     if isinstance(table, pa.Table | pa.RecordBatch):
         ids = _id_column(table)
     elif isinstance(table, str) or not isinstance(table, Iterable):
@@ -170,23 +173,29 @@ def _text_array(what: str, values: list[Any]) -> pa.Array:
 
 def _judged_on_executors(frame: DataFrame) -> pa.Table:
     """The subscriptions of a DataFrame; the executors parse the predicates."""
-    names = frame.columns
-    for name in ("subscription", "predicate"):
-        _check_named(name, names)
-    found = frame.schema["subscription"].dataType.simpleString()
+    id, predicate = _quoted(frame, "subscription"), _quoted(frame, "predicate")
+    dialect = column_named("dialect", frame)
+    found = frame.schema[column_named("subscription", frame)].dataType.simpleString()
     if found not in ("tinyint", "smallint", "int", "bigint", "string"):
         raise ChangeRefused(f"expected ids that are texts or integers, found the type {found}")
     kind = "string" if found == "string" else "bigint"
     chosen = frame.selectExpr(
-        f"cast(subscription as {kind}) as subscription",
-        "cast(predicate as string) as predicate",
-        f"cast({'dialect' if 'dialect' in names else 'null'} as string) as dialect",
+        f"cast({id} as {kind}) as subscription",
+        f"cast({predicate} as string) as predicate",
+        f"cast({dialect if dialect in frame.columns else 'null'} as string) as dialect",
     )
     schema = f"subscription {kind}, predicate string, dialect string, reason string"
     rows = chosen.mapInArrow(_judge_batches, schema).toArrow()
     texts = pa.int64() if kind == "bigint" else pa.string()
     types = {"subscription": texts, **dict.fromkeys(rows.schema.names[1:], pa.string())}
     return rows.cast(pa.schema(types))
+
+
+def _quoted(frame: DataFrame, name: str) -> str:
+    """A column of subscriptions as SQL has it. Raises `StoreError` if there is none."""
+    known = column_named(name, frame)
+    _check_named(known, frame.columns)
+    return f"`{known}`"
 
 
 def _judge_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

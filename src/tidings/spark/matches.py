@@ -23,6 +23,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from tidings.spark import worker
 from tidings.spark.attributes import attributes, check_columns, refuse_taken, unknown_names
 from tidings.spark.compiled import BUDGET, Compiled, Subscriptions, compile_for, quoted
+from tidings.spark.naming import column_named
 from tidings.spark.worker import Reading, Shard
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ Unknown = Literal["warn", "refuse", "ignore"]
 IDS: Final = "subscription"
 LISTS: Final = "subscriptions"
 COUNTS: Final = "events"
+FAULT: Final = ("reason", "position")
 COLUMNS_OF: Final = {"pairs": (IDS,), "lists": (LISTS,), "counts": (IDS, COUNTS)}
 SHOWN: Final = 5  # bad events, or unknown names, that a message names
 _FOUND: Final = "tidings found"  # the column of lists, until they are opened
@@ -118,15 +120,20 @@ def matching(
     return lambda events: match(events, subscriptions, **options)
 
 
-def rejected_events(events: DataFrame, json: str) -> DataFrame:
+def rejected_events(
+    events: DataFrame, json: str, *, names: Mapping[str, str] | None = None
+) -> DataFrame:
     """The rows whose JSON text is not a valid event: their columns, `reason` and `position`.
 
     The position counts characters from 0; it is null where the mistake has no place in the text.
+    `names` renames the two columns.
     """
+    called = chosen_names(FAULT, names)
+    refuse_taken(events, *called.values())
     event, reading = attributes(events, (), None, json)
     faults = _alone(events.select("*", _faults(reading)(event).alias(_FOUND)), events, _FAULT)
     return faults.filter(F.col(_FAULT).isNotNull()).select(
-        *_all(events), F.col(f"`{_FAULT}`.reason"), F.col(f"`{_FAULT}`.position")
+        *_all(events), *(F.col(f"`{_FAULT}`.{part}").alias(called[part]) for part in FAULT)
     )
 
 
@@ -223,7 +230,7 @@ def _with_carried(
             "have no columns of their own"
         )
     frame, id = compiled.source
-    missing = [name for name in carry if name not in frame.columns]
+    missing = [name for name in carry if column_named(name, frame) not in frame.columns]
     if missing:
         found = ", ".join(frame.columns)
         raise ValueError(f"expected a column {missing[0]!r} of subscriptions, found {found}")
@@ -332,7 +339,8 @@ def _refuse_bad(events: DataFrame, json: str | None) -> None:
     """Raise where rows are not valid events; rows of typed columns always are."""
     if json is None:
         return
-    first = rejected_events(events, json).select("reason").limit(SHOWN).collect()
+    texts = events.select(quoted(column_named(json, events)).alias("event"))
+    first = rejected_events(texts, "event").select("reason").limit(SHOWN).collect()
     if first:
         reasons = "\n".join(f"  {row['reason']}" for row in first)
         raise EventsRejected(

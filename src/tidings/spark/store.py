@@ -163,11 +163,13 @@ class Store:
 
     def _first_end(self, version: int) -> datetime | None:
         """The first end of a subscription, or an earlier one that no longer counts."""
-        if self._soonest is None or self._soonest[0] > version:
-            ends, before = self._whole(version).column("expires"), None
-        else:
+        ends, before = None, None
+        if self._soonest is not None and self._soonest[0] <= version:
             since, before = self._soonest
-            ends = self._reading(lambda: self._changes(since, version)).column("expires")
+            with suppress(StoreError):  # where the changes since then were vacuumed
+                ends = self._reading(lambda: self._changes(since, version)).column("expires")
+        if ends is None:
+            ends, before = self._whole(version).column("expires"), None
         first = pc.min(ends).as_py()
         soonest = min((end for end in (first, before) if end is not None), default=None)
         self._soonest = version, soonest

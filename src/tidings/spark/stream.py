@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ from tidings.spark.folders import CONDITIONAL
 from tidings.spark.intake import StoreError
 from tidings.spark.journal import Batch, Journal
 from tidings.spark.matches import (
+    FAULT,
     IDS,
     LISTS,
     Unknown,
@@ -48,6 +50,7 @@ VERSION: Final = "version"
 BATCH: Final = "batch"
 REJECTED: Final = "_rejected"  # Spark ignores folders whose names begin with _
 JOURNAL: Final = "tidings"
+FOLDER_NAME: Final = re.compile(r"[\w .-]+")
 
 log = logging.getLogger("tidings.spark")
 
@@ -86,8 +89,8 @@ def match_stream(
     is neither a folder that the driver sees nor in object storage, `journal` must name a place, and
     the two must be kept together. An output belongs to one checkpoint: the stream fails where
     another has written. The arguments from `columns` on are those of `match`; `names` renames
-    `subscription`, `version` and `batch`. With Spark Connect the batches run on the server: the
-    store, the output and the checkpoint are paths there.
+    `subscription`, `version` and `batch`, and with `json` also `reason` and `position`. With Spark
+    Connect the batches run on the server: the store, the output and the checkpoint are paths there.
 
     >>> query = match_stream(events, "alerts", out="matches", checkpoint="checkpoint")
     """
@@ -96,8 +99,9 @@ def match_stream(
         raise StreamError("expected a stream of events (spark.readStream); match takes a DataFrame")
     if format not in ("parquet", "json"):
         raise StreamError(f"expected the format parquet or json, found {format!r}")
-    called = chosen_names((IDS, VERSION, BATCH), names)
+    called = chosen_names((IDS, VERSION, BATCH, *_rejected_names(json)), names)
     refuse_taken(events, *called.values())
+    _check_folder_name(called[BATCH])
     decisions = Journal(_journal_folder(memory, journal))
     matching = _Matching(_open(store), decisions, columns, json, called, unknown, budget, directory)
     folder = called[BATCH]
@@ -110,7 +114,7 @@ def match_stream(
         _save(matching.pairs(observed, entry), format, f"{target}/{folder}={number}")
         counts = seen.get
         if counts["rejected"] and json is not None:
-            _save(rejected_events(batch, json), format, f"{target}/{REJECTED}/{folder}={number}")
+            _save(matching.rejected(batch), format, f"{target}/{REJECTED}/{folder}={number}")
         matching.end(entry, counts)
 
     writer = events.writeStream.foreachBatch(run)
@@ -140,19 +144,20 @@ def for_each_batch(
     valid events (None without `json`) and the batch's number. After a crash a batch may come a
     second time, with the same matches: `write` must then replace its output. `journal` is a folder
     to keep, and to delete, together with the checkpoint. The arguments from `columns` on are those
-    of `match`; `names` renames `subscription` and `version`.
+    of `match`; `names` renames `subscription` and `version`, and with `json` also `reason` and
+    `position`.
 
     >>> matching = for_each_batch("alerts", "journal", write)
     >>> query = events.writeStream.foreachBatch(matching).start()
     """
-    called = chosen_names((IDS, VERSION), names)
+    called = chosen_names((IDS, VERSION, *_rejected_names(json)), names)
     decisions = Journal(absolute(journal))
     matching = _Matching(_open(store), decisions, columns, json, called, unknown, budget, directory)
 
     def run(batch: DataFrame, number: int) -> None:
         refuse_taken(batch, *called.values())
         entry, lists = matching.begin(batch, number)
-        rejected = None if json is None else rejected_events(batch, json)
+        rejected = None if json is None else matching.rejected(batch)
         write(matching.pairs(lists, entry), rejected, number)
         matching.end(entry, {})
 
@@ -220,6 +225,12 @@ class _Matching:
         version = F.lit(entry.version).cast("long").alias(self.called[VERSION])
         return exploded(lists, FOUND, self.called[IDS]).select("*", version)
 
+    def rejected(self, events: DataFrame) -> DataFrame:
+        """The rows that are not valid events."""
+        assert self.json is not None
+        names = {name: self.called[name] for name in FAULT}
+        return rejected_events(events, self.json, names=names)
+
     def end(self, entry: Batch, counts: dict[str, Any]) -> None:
         """Write down that a batch is done, and the base that is compiled by now."""
         base = self.versions.base
@@ -233,6 +244,20 @@ def _open(store: Store | str | os.PathLike[str]) -> Store:
     held = store if isinstance(store, Store) else Store(absolute(store))
     held.snapshot(0)
     return held
+
+
+def _rejected_names(json: str | None) -> tuple[str, ...]:
+    """The columns that rejected events get; typed rows are always events."""
+    return () if json is None else FAULT
+
+
+def _check_folder_name(column: str) -> None:
+    """Raise unless Spark reads the folders `column=N` back as a column of that name."""
+    if column.startswith(".") or not FOLDER_NAME.fullmatch(column):
+        raise ValueError(
+            "expected a name of the column `batch` that can name a folder (letters, digits, "
+            f"spaces, _ . - and does not begin with a dot), found {column!r}"
+        )
 
 
 def _save(rows: DataFrame, format: str, path: str) -> None:
