@@ -101,8 +101,6 @@ def test_presence_types_and_what_is_unknown() -> None:
     assert found.share(Constraint("nowhere", "exists", "any", False, None)) == 0
     assert found.share(Constraint("nowhere", "exists", "any", True, None)) == 1
     assert found.share(Constraint("", "holds", "any", False, ("jms", "a * b > 1"))) == 0.5
-    both = [Constraint("x", "exists", "any", False, None)] * 2
-    assert found.share_of_all(both) == pytest.approx((4 / 6) ** 2)
 
 
 def test_columns_and_rows_give_the_same() -> None:

@@ -94,10 +94,6 @@ class Statistics:
             known = self._answers[constraint] = 1.0 - holds if constraint.negated else holds
         return known
 
-    def share_of_all(self, constraints: Iterable[Constraint]) -> float:
-        """The estimated share that satisfies all constraints, taken as independent."""
-        return math.prod(map(self.share, constraints))
-
     def _holds(self, constraint: Constraint) -> float:
         if constraint.operator == "holds":
             return OPAQUE

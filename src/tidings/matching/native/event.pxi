@@ -357,7 +357,7 @@ cdef inline int put_scalar(EventData *event, uint32_t attribute, object value) e
     return 1
 
 FOUR = frozenset((str, int, float, bool))
-NESTED = (Mapping, list, tuple, set, frozenset)
+NESTED = (dict, list, tuple, set, frozenset, Mapping)  # the last, because it takes longest
 
 # In the dictionary of names, each name has a code: twice (1 + its attribute, or 0 if nobody asks
 # about it), plus 1 if names that somebody asks about go on behind it and a dot.

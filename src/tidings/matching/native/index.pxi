@@ -162,11 +162,8 @@ cdef class Index:
             for i in range(records):
                 log.entries[log.count + i].record = <const Record *> at
                 log.entries[log.count + i].number = number_in((<const Record *> at).owner)
-                self.weights[number_in((<const Record *> at).owner)] += \
-                    (<const Record *> at).constraints
-                self.constraints += (<const Record *> at).constraints
+                self.count_record(<const Record *> at)
                 at += (<const Record *> at).size
-            self.filters += records
         if removed >= 0:
             log.entries[log.count + records].record = NULL
             log.entries[log.count + records].number = <uint32_t> removed
@@ -176,6 +173,12 @@ cdef class Index:
                 self.leaving.append(removed)
         log.count += needed  # from here on readers see it
         return 0
+
+    cdef inline void count_record(self, const Record *record) noexcept:
+        """Count a record that comes."""
+        self.weights[number_in(record.owner)] += record.constraints
+        self.constraints += record.constraints
+        self.filters += 1
 
     cdef int drop(self, const Record *record, list retired) except -1:
         """Count a record that no later state has; its number may go with it."""
@@ -242,11 +245,8 @@ cdef class Index:
             at = packer.buffer.data
             for i in range(packer.records):
                 gathered.take(<const Record *> at, None)
-                self.weights[number_in((<const Record *> at).owner)] += \
-                    (<const Record *> at).constraints
-                self.constraints += (<const Record *> at).constraints
+                self.count_record(<const Record *> at)
                 at += (<const Record *> at).size
-            self.filters += packer.records
             self.fold(self.log_limit)
             block = Block.of(build_unlocked(gathered, self.seed))
             blocks = (*self.state.blocks, block)
@@ -411,22 +411,6 @@ cdef class Index:
                 Py_INCREF(id)
                 ids[i] = <PyObject *> id
         return 0
-
-    def match_numbers(self, event):
-        """The numbers of the subscriptions that an event satisfies."""
-        cdef Context context = self.take_context()
-        cdef Search *search = context.search
-        cdef Moment moment
-        cdef list found
-        cdef size_t i
-        try:
-            moment = self.search_event(context, event, None, SIZE_MAX, False)
-            found = [search.found[i] for i in range(search.found_count)]
-            if search.asked_count:
-                found += self.answer(search, event)
-            return found
-        finally:
-            self.contexts.append(context)
 
     def match_events(self, events):
         """The matches of many events: arrays of rows and of numbers, in the order of rows."""
