@@ -10,7 +10,7 @@ from tidings.cli.terminal import colour, count, write
 
 SUMS: Final = (
     *("subscriptions", "stored", "published", "visits", "matched", "delivered"),
-    *("dropped", "held", "misplaced", "bytes"),
+    *("dropped", "held", "misplaced", "failures", "bytes"),
 )
 
 
@@ -82,4 +82,5 @@ def _lines(name: str, one: dict[str, Any]) -> Iterator[str]:
         f"  {one['dropped']} dropped, publishers held up {count(one['held'], 'time')}, "
         f"{one['bytes']:,} bytes between routers"
         + (f", {one['misplaced']} misplaced" if one["misplaced"] else "")
+        + (f", the rendezvous function failed {one['failures']} times" if one["failures"] else "")
     )
