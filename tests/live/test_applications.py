@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,11 +169,15 @@ async def rested(net: Client, nodes: int, **settings: int) -> dict[str, dict[str
 async def routers_of(path: Path) -> AsyncIterator[list[Router]]:
     """The routers of a file in this process, on sockets."""
     async with AsyncExitStack() as stack:
-        yield [await stack.enter_async_context(Router(one)) for one in read_network(path)]
+        nodes = [replace(settings, grace_s=60) for settings in read_network(path)]
+        yield [await stack.enter_async_context(Router(one)) for one in nodes]
 
 
 def test_changing_an_application_as_it_runs_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    """Twelve routers, three applications, everybody publishes: and one gets another (R, H)."""
+    """Twelve routers, three applications, everybody publishes: and one gets another (R, H).
+
+    Connections between routers break meanwhile, and come back.
+    """
 
     async def scenario() -> None:
         path, ports = network_file(tmp_path)
@@ -186,8 +191,11 @@ def test_changing_an_application_as_it_runs_loses_and_doubles_nothing(tmp_path: 
                     path.write_text(path.read_text().replace(BEFORE, AFTER))
                     changed = read_network(path)
                     for router, settings in zip(routers, changed, strict=True):
-                        assert router.reconfigure(settings) == []  # as SIGHUP does
+                        assert router.reconfigure(replace(settings, grace_s=60)) == []  # SIGHUP
                         await asyncio.sleep(0)
+                        for link in list(router.core.links.values())[:1]:
+                            if link.stream is not None:  # connections break as well
+                                link.stream.abort()
                     last = await rested(net, 12, replicas=2, hops=4)
                     await asyncio.sleep(0.3)
                     await crowd.end()
@@ -478,10 +486,15 @@ def test_what_a_running_network_cannot_change_is_refused_and_changes_nothing() -
     run(scenario())
 
 
-def test_the_figures_are_json() -> None:
+def test_the_figures_are_json_and_metrics() -> None:
+    from tidings.live.gateway import RouterCollector
+
     async def scenario() -> None:
         async with Router(shared(quotes=Layering(matching="regions"))) as router:
             json.dumps(router.status())
+            metrics = {one.name: one for one in RouterCollector(router).collect()}
+            (sample,) = metrics["tidings_application_published"].samples
+            assert (sample.labels, sample.value) == ({"application": "quotes"}, 0)
             assert router.status()["applications"]["quotes"]["replicas"] == 3
 
     run(scenario())

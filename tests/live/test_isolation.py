@@ -22,6 +22,7 @@ from tidings.live.sharing import Application
 from tidings.live.timers import Timers
 from tidings.live.turns import SOME, Turns
 from tidings.routing.layers.settings import Layering
+from tidings.routing.packets import publication_of
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster import PORT
 
@@ -37,6 +38,24 @@ def settings_of(name: str, *links: str) -> Settings:
     return Settings(name, protocol="everywhere-list", links=dials, applications=SHARED)
 
 
+def events_of(world: World, name: str, count: int) -> None:
+    """Let a client publish events, numbered from 0."""
+    core = world.cluster.clients[name].core
+
+    def publish() -> None:
+        for number in range(count):
+            core.publish({"n": number}, "received", lambda count, error: None)
+
+    world.do(name, publish)
+
+
+def drained(world: World, name: str, inbox: Inbox) -> list[int]:
+    """The numbers of the events that have come to a client."""
+    found: list[int] = []
+    world.do(name, lambda: found.extend(one["n"] for one in taken(inbox)))
+    return found
+
+
 class Shared(World):
     """Three routers in a row, and clients of two applications."""
 
@@ -48,21 +67,6 @@ class Shared(World):
 
     def start(self, settings: Settings) -> None:
         self.cluster.start_router(settings.node, settings, SMALL)
-
-    def events(self, name: str, count: int) -> None:
-        core = self.cluster.clients[name].core
-        self.do(
-            name,
-            lambda: [
-                core.publish({"n": number}, "received", lambda count, error: None)
-                for number in range(count)
-            ],
-        )
-
-    def drain(self, name: str, inbox: Inbox) -> list[int]:
-        found: list[int] = []
-        self.do(name, lambda: found.extend(one["n"] for one in taken(inbox)))
-        return found
 
     def waits(self, name: str) -> int:
         return sum(
@@ -82,16 +86,16 @@ def flooded() -> tuple[Shared, list[int], list[int]]:
     inbox = world.subscribe("reader", "n >= 0")
     world.client("writer", "a", application="calm")
     for number in range(6):
-        world.events(f"p{number}", 100)
+        events_of(world, f"p{number}", 100)
     world.go(2 * SECOND)  # less than `block`, after which the slow one would be given up
     got: list[int] = []
     for _ in range(4):
-        world.events("writer", 20)
+        events_of(world, "writer", 20)
         world.go(200 * MILLISECOND)
-        got += world.drain("reader", inbox)
+        got += drained(world, "reader", inbox)
     late: list[int] = []
     for _ in range(400):
-        late += world.drain("slow", slow)
+        late += drained(world, "slow", slow)
         world.go(20 * MILLISECOND)
     return world, got, late
 
@@ -130,6 +134,57 @@ def test_shares_follow_weights() -> None:
         return number
 
     assert [room(name) for name in ("big", "small", "unknown", "")] == [60, 20, 20, 20]
+
+
+# No circle
+
+
+TINY = replace(LIMITS, lane=1, lane_most=2, link=2)
+WALKING = {
+    "walks": Application(Layering(matching="regions", replicas=1, regions=4, hops=4)),
+}
+
+
+def everyone_publishes() -> tuple[int, int]:
+    """Routers in a ring, each with a publisher whose events walk past all: got, and expected."""
+    world = World()
+    names = ("a", "b", "c", "d")
+    for number, name in enumerate(names):
+        links = (names[number - 1], *(("a",) if name == "d" else ())) if number else ()
+        dials = tuple(Dial(one, PORT) for one in links)
+        settings = Settings(name, protocol="everywhere-list", links=dials, applications=WALKING)
+        world.cluster.start_router(name, settings, TINY)
+    world.go(4 * SECOND)
+    inboxes = {}
+    for name in names:
+        world.client(f"r{name}", name, application="walks")
+        inboxes[name] = world.subscribe(f"r{name}", "n >= 0")
+        world.client(f"p{name}", name, application="walks")
+    for name in names:
+        events_of(world, f"p{name}", 60)
+    got = 0
+    for _ in range(60):
+        world.go(200 * MILLISECOND)
+        got += sum(len(drained(world, f"r{name}", inboxes[name])) for name in names)
+    return got, 4 * 4 * 60
+
+
+def test_walks_and_deliveries_never_wait_for_each_other_in_a_circle() -> None:
+    got, expected = everyone_publishes()
+    assert got == expected
+
+
+def test_with_one_lane_for_all_legs_they_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lanes of events that do not walk: all legs of a source's events in one."""
+
+    def by_source(packet: Any) -> Any:
+        event = publication_of(packet)
+        return None if event is None else (event.source, 0)
+
+    for module in ("link", "router_core"):
+        monkeypatch.setattr(f"tidings.live.{module}.lane_of", by_source)
+    got, expected = everyone_publishes()
+    assert got < expected
 
 
 # Turns

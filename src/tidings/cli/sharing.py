@@ -10,7 +10,7 @@ from tidings.cli.terminal import colour, count, write
 
 SUMS: Final = (
     *("subscriptions", "stored", "published", "visits", "matched", "delivered"),
-    *("dropped", "held", "misplaced", "bytes"),
+    *("dropped", "held", "misplaced", "failures", "bytes"),
 )
 
 
@@ -74,11 +74,13 @@ def _lines(name: str, one: dict[str, Any]) -> Iterator[str]:
     imbalance = ", ".join(f"{key} = {one[key]}" for key in ("I_s", "I_r") if one[key] is not None)
     yield (
         f"  {count(one['subscriptions'], 'subscription')}, {one['stored']} stored, "
-        f"{count(one['published'], 'event')}, {one['visits']} visits, {one['matched']} matches, "
+        f"{count(one['published'], 'event')}, {count(one['visits'], 'visit')}, "
+        f"{one['matched']} matched, "
         f"{one['delivered']} delivered" + (f"; {imbalance}" if imbalance else "")
     )
     yield (
-        f"  {one['dropped']} dropped, {one['held']} waits of publishers, "
+        f"  {one['dropped']} dropped, publishers held up {count(one['held'], 'time')}, "
         f"{one['bytes']:,} bytes between routers"
         + (f", {one['misplaced']} misplaced" if one["misplaced"] else "")
+        + (f", the rendezvous function failed {one['failures']} times" if one["failures"] else "")
     )

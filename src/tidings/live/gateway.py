@@ -46,6 +46,15 @@ LINK_COUNTERS = {
     "bytes_out": "Bytes sent over a link.",
     "resent": "Packets sent again after a connection broke.",
 }
+APPLICATION_COUNTERS = {
+    "published": "Events that clients of an application published here.",
+    "visits": "Events that came past to be matched here.",
+    "matched": "Matches found here.",
+    "delivered": "Deliveries to clients of an application.",
+    "dropped": "Packets of an application that the protocol dropped.",
+    "held": "Times that a publisher had to wait for room.",
+    "bytes": "Bytes sent to other routers for an application.",
+}
 GAUGES = {
     "sessions": "Sessions that are open.",
     "connected": "Clients that are connected.",
@@ -88,6 +97,12 @@ class RouterCollector(Collector):
             counter = CounterMetricFamily(f"tidings_link_{name}", help, labels=["neighbour"])
             for neighbour, link in status["links"].items():
                 counter.add_metric([neighbour], link[name])
+            yield counter
+        for name, help in APPLICATION_COUNTERS.items():
+            metric = f"tidings_application_{name}"
+            counter = CounterMetricFamily(metric, help, labels=["application"])
+            for application, figures in status["applications"].items():
+                counter.add_metric([application], figures[name])
             yield counter
         up = GaugeMetricFamily("tidings_link_up", "Whether a link is up.", labels=["neighbour"])
         for neighbour, link in status["links"].items():

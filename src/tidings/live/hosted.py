@@ -87,6 +87,7 @@ def figures(hosted: Hosted, layers: Any, sent: dict[str, int]) -> dict[str, Any]
         "visits": matching.counts["visits"],
         "matched": matching.counts["matched"],
         "misplaced": matching.counts["misplaced"],
+        "failures": getattr(settings.function(), "failures", 0),
         "delivered": use.delivered,
         "dropped": use.dropped,
         "held": use.held,

@@ -139,8 +139,28 @@ class Lying:
 def test_functions_of_users_are_found_by_name_and_checked() -> None:
     mine = rendezvous_of(f"call:{__name__}:Lying")
     assert keys_of(mine, {"topic": "abc"}, 8) == {4}
-    with pytest.raises(RendezvousError, match="expected keys from 0 to 2, found 4"):
-        keys_of(mine, {"topic": "abc"}, 2)
+    assert keys_of(mine, {"topic": "abc"}, 2) == {0, 1, 2}  # 4 is no key: it is asked everywhere
+
+
+class Failing:
+    """Functions of a user that do not work."""
+
+    def event(self, event: Mapping[str, Any], regions: int, /) -> Any:
+        return {"empty": frozenset(), "text": "abc", "none": None}.get(event["topic"], {1 / 0})
+
+    def places(self, predicate: Predicate, regions: int, /) -> Any:
+        raise KeyError("topic")
+
+
+def test_functions_of_users_that_fail_lose_nothing_and_are_counted() -> None:
+    mine = rendezvous_of(f"call:{__name__}:Failing")
+    for number, topic in enumerate(("empty", "text", "none", "zero"), 1):
+        assert keys_of(mine, {"topic": topic}, 3) == {0, 1, 2, 3}
+        assert mine.failures == number  # type: ignore[attr-defined]
+    assert keys_of(mine, {}, 3) == {0, 1, 2, 3}
+    assert placed(mine, parse("topic = 'a'"), 3, 8) == {0, 1, 2, 3}
+    assert placed(mine, parse("topic = 'a'"), 30, 8) == {wide(30)}
+    assert mine.failures == 7  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

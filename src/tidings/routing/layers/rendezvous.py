@@ -324,7 +324,34 @@ def _by_call(rest: str) -> Rendezvous:
     for verb in ("event", "places"):
         if not callable(getattr(found, verb, None)):
             raise RendezvousError(f"call:{rest}: expected a function {verb}, found none")
-    return found  # type: ignore[no-any-return]
+    return Called(found)
+
+
+class Called:
+    """A user's own functions. Where they fail, or answer what is no key, nothing is lost: the event
+    is asked about under every key, and the subscription lies at every key. `failures` counts that.
+    """
+
+    def __init__(self, functions: Rendezvous) -> None:
+        self._functions = functions
+        self.failures = 0
+
+    def event(self, event: Mapping[str, Any], regions: int, /) -> Keys:
+        try:
+            found = _sound(self._functions.event(event, regions), regions)
+        except Exception:
+            found = None
+        if not found:
+            self.failures += 1
+            return frozenset(range(regions + 1))
+        return found
+
+    def places(self, predicate: Predicate, regions: int, /) -> Keys | None:
+        try:
+            return _sound(self._functions.places(predicate, regions), regions)
+        except Exception:
+            self.failures += 1
+            return None
 
 
 class Kind(NamedTuple):
