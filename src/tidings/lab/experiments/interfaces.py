@@ -200,6 +200,7 @@ def draw(rows: Rows) -> Figure:
         axes.legend()
     for axes in (counting, ours, third):
         axes.set_ylim(bottom=0)
+        axes.locator_params(axis="x", nbins=5)
     return figure
 
 

@@ -158,6 +158,7 @@ def draw(rows: Rows) -> Figure:
     saved.set_ylabel("%; below 0 a cost")
     saved.legend()
     plain.set_ylim(bottom=0)
+    plain.locator_params(axis="x", nbins=5)
     for axes in (plain, logarithmic):
         axes.set_ylabel("time per message, ms")
     for axes in (plain, logarithmic, saved):

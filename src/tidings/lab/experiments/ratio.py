@@ -112,7 +112,9 @@ def draw(rows: Rows) -> Figure:
     for axes in (time, saved):
         axes.set_xscale("log")
         axes.set_xlabel("filters an interface, mean")
-        axes.legend()
+    time.set_ylim(bottom=time.get_ylim()[0] / 20)  # room for the legend
+    time.legend(ncols=2, loc="lower center", fontsize=7)
+    saved.legend()
     return figure
 
 
