@@ -1,6 +1,5 @@
 """Every experiment on its smallest parameters: its columns, its claims, its figure."""
 
-import gc
 from pathlib import Path
 
 import numpy as np
@@ -14,10 +13,12 @@ from tidings.lab.code import version_of
 from tidings.lab.experiment import SETTINGS, Experiment, generator, identity
 from tidings.lab.experiments import dnf_model, general_model, network_effect
 from tidings.lab.figures import picture
-from tidings.lab.routers import router
+from tidings.lab.intervals import mean_of
+from tidings.lab.routers import drawn, router
 from tidings.lab.run import measure_row, run
 from tidings.lab.terms import TERMS
 from tidings.language.filter import Filter
+from tidings.matching.workload import ForwardingWorkload
 
 every_experiment = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
@@ -48,7 +49,6 @@ def test_an_experiment_measures_claims_and_draws(
     """In this process, without Spark; `test_run.py` shows that tasks call the same function."""
     monkeypatch.setattr(routers, "MIN_REPEATS", 1)
     monkeypatch.setattr(routers, "MAX_REPEATS", 1)
-    monkeypatch.setattr(gc, "collect", lambda: 0)  # before each timing; slow in a large process
     sweep = experiment.sweep("tiny")
     for parameters in sweep:
         rows = measure_row(experiment.measure, identity(parameters), {"commit": ""})
@@ -146,14 +146,61 @@ def test_a_tree_of_routers_is_as_deep_as_it_must_be() -> None:
     assert network_effect.tree_hops(20, 20 * 19 + 1) == 5
 
 
-def test_a_router_has_the_filters_it_is_asked_for() -> None:
+@pytest.mark.parametrize("ends", [(0, 59), (0, 1), (17, 41)])
+def test_a_message_reaches_a_destination_of_the_tree_if_its_filter_holds(
+    ends: tuple[int, int],
+) -> None:
+    """Each router asks the tables of its own interfaces, and not where the message came from."""
+    made = drawn(60, seed=3)
+    hops = network_effect.path(*ends, 60, 4)
+    assert hops[0].behind[hops[0].arrival] == range(ends[0], ends[0] + 1)
+    assert len(hops) <= network_effect.tree_hops(4, 60) == 7
+    held = made.counting.subscriptions
+    for hop in hops:
+        assert len(hop.behind) <= 4
+        assert sorted(n for behind in hop.behind.values() for n in behind) == list(range(60))
+    for event in ForwardingWorkload(seed=3, type_by="draw").events(0, 400):
+        passed = []
+        for hop in hops:
+            others = hop.behind.keys() - {hop.arrival}
+            found = made.counting.join(hop.behind).match(event, others)
+            assert sorted(found) == sorted(
+                port for port in others if any(held[n].matches(event) for n in hop.behind[port])
+            )
+            passed.append(hop.onward in found)
+        assert all(passed) == held[ends[1]].matches(event)
+
+
+def test_a_router_has_exactly_the_filters_it_is_asked_for() -> None:
     one_each = router(200, 200, seed=1)
-    assert [len(predicate.filters) for _, predicate in one_each.predicates] == [1] * 200
-    few = router(4_000, 10, seed=1)
-    counts = [len(predicate.filters) for _, predicate in few.predicates]
-    assert len(counts) == 10
-    assert all(1 <= count < 800 for count in counts)
-    assert len(few.messages) == 100
+    assert [len(p.filters) for p in one_each.counting.subscriptions.values()] == [1] * 200
+    for filters, interfaces in ((4_000, 10), (4_000, 2_000), (1_000, 999)):
+        few = router(filters, interfaces, seed=1)
+        counts = [len(p.filters) for p in few.counting.subscriptions.values()]
+        assert (len(counts), sum(counts)) == (interfaces, filters)
+        assert min(counts) >= 1
+        assert max(counts) < 2 * filters / interfaces
+        assert len(few.messages) == 100
+
+
+def test_sizes_of_interfaces_are_uniform() -> None:
+    sizes = np.array(routers.sizes_of(200_000, 2_000, seed=1))
+    counts, _ = np.histogram(sizes, bins=4, range=(1, 200))
+    assert counts == pytest.approx(500, rel=0.15)
+
+
+def test_a_time_counts_only_if_the_interfaces_are_right() -> None:
+    made = router(200, 20, seed=1)
+    with pytest.raises(AssertionError, match="does not find what ours finds"):
+        routers.timed(lambda message: [21], made.messages, made.found)
+
+
+def test_means_over_seeds_have_intervals() -> None:
+    """Of a thousand samples of five, about 95 % of the intervals hold the true mean."""
+    source = np.random.Generator(np.random.Philox(5))
+    found = [mean_of(source.normal(10, 3, 5)) for _ in range(1_000)]
+    assert sum(abs(one.mean - 10) <= one.off for one in found) / 1_000 == pytest.approx(0.95, 0.02)
+    assert f"{mean_of([0.5]):.0%}" == "50%"
 
 
 def test_without_the_zoo_networks_are_generated_and_the_report_says_so(

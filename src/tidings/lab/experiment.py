@@ -43,7 +43,7 @@ class Claim(NamedTuple):
     measured: str
     agrees: bool | None  # None: undecided in this setting
     why: str = ""  # the reason for a disagreement, or a reservation about an agreement
-    comparable: bool = True  # False: a time in seconds, on another computer
+    comparable: bool = True  # False: a time of the paper's computer, which decides nothing
 
 
 class Experiment(NamedTuple):

@@ -74,6 +74,10 @@ _TABLE: Final = (
         + _tests(
             "routing/source_trees/test_content",
             "test_forwarding_is_the_broadcast_tree_among_matching_interfaces",
+        )
+        + _tests(
+            "matching/rivals/test_counting",
+            "test_selectivity_cbf_is_the_broadcast_among_matching_interfaces",
         ),
     ),
     Part(

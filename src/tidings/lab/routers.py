@@ -1,12 +1,19 @@
 """Routers under the workload of paper F (F7), and how long they take for a message.
 
-The paper calls an event a message, and so do its experiments. A router has a number of filters
-behind a number of interfaces. As in the paper's section 5.1, the number of filters of an interface
-is uniform from 1 to less than twice the mean, a filter has 1 to 9 constraints, and 100 messages
-have 1 to 18 attributes. The paper's algorithm (`counting`) and ours (the forwarding table), both
-compiled, must first agree on every message. Then both are timed, one message after the other, again
-and again. The best time of each message counts, because other work of the machine makes a message
-slower, never faster.
+The paper calls an event a message, and so do its experiments. A router has filters behind
+interfaces: exactly as many as asked for, dealt to the interfaces so that each has from 1 to less
+than twice the mean, as in the paper's section 5.1. A filter has 1 to 9 constraints, 100 messages
+have 1 to 18 attributes. Filters and messages are drawn anew for every seed.
+
+The paper leaves two things open. `types`: Table 1 draws the type of every constraint and attribute
+("draw"); paper U gives each name one type ("name"). `attributes`: Table 1 has messages of 1 to 18
+attributes, the text of 1 to 19.
+
+The paper's algorithm runs with three kinds of counters, since its figures have a map and its text
+does not say which; ours is the forwarding table. All are compiled, and a time counts only if the
+message went through the same interfaces. Every message is timed several times, all messages in
+turn. `us` is the mean over messages of each message's best time, because other work of the machine
+makes a message slower, never faster; `us_mean` is the mean over all repeats.
 """
 
 from __future__ import annotations
@@ -14,25 +21,48 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from tidings.lab.experiment import Row, Rows
+import numpy as np
+
+from tidings.lab.experiment import Row, Rows, Setting, generator, select
+from tidings.lab.intervals import Mean, by_seed, mean_of
 from tidings.matching.forwarding import ForwardingTable
-from tidings.matching.rivals.counting import Counting
-from tidings.matching.workload import ForwardingWorkload, Record, Subscription
+from tidings.matching.rivals.counting import Counters, Counting
+from tidings.matching.workload import ForwardingWorkload, Record
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MESSAGES: Final = 100  # M
 ROUNDS: Final = 10
-MAX_ROUNDS: Final = 100  # that are built; fewer rounds use the first of them
-MIN_REPEATS: Final = 7
+MAX_ROUNDS: Final = 200  # that are built; fewer rounds use the first of them
+MIN_REPEATS: Final = 3
 MAX_REPEATS: Final = 25
-ENOUGH_S: Final = 0.5  # of measuring; until then it goes on, up to MAX_REPEATS
+ENOUGH_S: Final = 0.1  # of measuring; until then it goes on, up to MAX_REPEATS
 LARGE: Final = 900_000  # constraints; smaller tables cannot decide the paper's statements
+SEEDS: Final[dict[Setting, range]] = {"full": range(1, 6), "quick": range(1, 6), "tiny": range(2)}
 
-COUNTING: Final = "counting"
+Types = Literal["draw", "name"]
+COUNTING: Final[dict[str, Counters]] = {"array": "array", "hash": "hash", "map": "map"}
+MAPS: Final = ("hash", "map")  # of counters, as the paper's figures have
 OURS: Final = "ours"
+LABELS: Final = {
+    "array": "counting, array",
+    "hash": "counting, hash map",
+    "map": "counting, ordered map",
+    OURS: "ours",
+}
+# The curves of a figure: matcher and rounds.
+CURVES: Final = (*((matcher, rounds) for matcher in COUNTING for rounds in (0, ROUNDS)), (OURS, 0))
+TIMING: Final = (
+    "A message's time is its best of at least three repeats, called from Python; a point is the "
+    "mean over 100 messages and over five seeds, each with a table and messages of its own, with "
+    "its 95 % interval."
+)
 # The columns of a measured time.
 TIMES: Final = {
     "matcher": str,
@@ -46,23 +76,22 @@ TIMES: Final = {
 }
 
 
-# The curves of a figure: matcher, rounds, label.
-CURVES: Final = (
-    (COUNTING, 0, "counting, r = 0"),
-    (COUNTING, ROUNDS, f"counting, r = {ROUNDS}"),
-    (OURS, 0, "ours"),
-)
+class Drawn(NamedTuple):
+    """Filters and messages: a router with one filter an interface, before it has our table."""
+
+    counting: Counting  # interfaces have the numbers of their filters
+    messages: list[Record]
+    constraints: int
 
 
 class Router(NamedTuple):
     """A router with the tables of both algorithms, and messages to forward."""
 
-    predicates: list[Subscription]
-    messages: list[Record]
-    constraints: int
     counting: Counting
     table: ForwardingTable
-    found: list[list[Any]]  # the interfaces that each message goes through
+    messages: list[Record]
+    constraints: int
+    found: list[list[int]]  # the interfaces that each message goes through
 
 
 class Timing(NamedTuple):
@@ -74,41 +103,115 @@ class Timing(NamedTuple):
     repeats: int
 
 
-def workload_of(filters: int, interfaces: int, seed: int) -> ForwardingWorkload:
-    """About `filters` filters behind `interfaces` interfaces; one each if these are equal."""
-    each = max(1, filters // interfaces)
-    return ForwardingWorkload(interfaces=interfaces, filters=(1, max(2, 2 * each)), seed=seed)
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """No garbage collection: it would visit millions of predicates again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
-# The largest take minutes to make, and successive experiments share some.
-@lru_cache(maxsize=2)
-def router(filters: int, interfaces: int, seed: int) -> Router:
-    """Make a router, and check that both algorithms find the same."""
-    workload = workload_of(filters, interfaces, seed)
-    predicates = list(workload.subscriptions())
-    messages = workload.events(0, MESSAGES)
-    counting = Counting(predicates, MAX_ROUNDS)
-    table = ForwardingTable(predicates)
-    found = [sorted(map(int, table.forward(message))) for message in messages]
-    for rounds in (0, ROUNDS, MAX_ROUNDS):
-        one = counting.variant(rounds)
-        if [sorted(map(int, one.match(message))) for message in messages] != found:
-            raise AssertionError(f"counting with {rounds} rounds and ours do not agree")
-    constraints = sum(predicate.constraints for _, predicate in predicates)
-    return Router(predicates, messages, constraints, counting, table, found)
+# The largest take half a minute to make, and successive rows share some.
+@lru_cache(maxsize=1)
+def drawn(filters: int, seed: int, types: Types = "draw", attributes: int = 18) -> Drawn:
+    """Draw filters and messages of at most so many attributes."""
+    drawn.cache_clear()  # first, so that there is never room for two
+    workload = ForwardingWorkload(
+        interfaces=filters, type_by=types, attributes=(1, attributes + 1), seed=seed
+    )
+    with without_collections():
+        counting = Counting(workload.subscriptions(), MAX_ROUNDS)
+        constraints = int(counting.table.right.sizes.sum())
+    return Drawn(counting, workload.events(0, MESSAGES), constraints)
 
 
-def times(made: Router, rounds: tuple[int, ...] = (0, ROUNDS)) -> list[Row]:
-    """Time a message by the paper's algorithm, with each number of rounds, and by ours."""
-    matchers: list[tuple[str, int, Callable[[Record], Any]]] = [
-        (COUNTING, number, made.counting.variant(number).match) for number in rounds
-    ]
-    matchers.append((OURS, 0, made.table.forward))
+def sizes_of(filters: int, interfaces: int, seed: int) -> list[int]:
+    """How many filters each interface has: uniform from 1 to less than twice the mean, in all so
+    many as asked for."""
+    most = -(-2 * filters // interfaces) - 1
+    source = generator("sizes of interfaces", filters, interfaces, seed)
+    sizes = source.integers(1, most + 1, interfaces)
+    sizes = np.clip(np.rint(sizes * (filters / sizes.sum())).astype(int), 1, most)
+    while missing := filters - int(sizes.sum()):
+        free = np.flatnonzero(sizes < most if missing > 0 else sizes > 1)
+        chosen = source.permutation(free)[: abs(missing)]
+        sizes[chosen] += 1 if missing > 0 else -1
+    return list(map(int, sizes))
+
+
+def dealt(filters: int, interfaces: int, seed: int) -> dict[int, range]:
+    """The filters of each interface, by their numbers."""
+    ends = np.cumsum(sizes_of(filters, interfaces, seed)).tolist()
+    starts = [0, *ends[:-1]]
+    return {n: range(*ends_of) for n, ends_of in enumerate(zip(starts, ends, strict=True))}
+
+
+def router(
+    filters: int, interfaces: int, seed: int, types: Types = "draw", attributes: int = 18
+) -> Router:
+    """Make a router."""
+    made = drawn(filters, seed, types, attributes)
+    with without_collections():
+        counting = made.counting
+        if interfaces != filters:
+            counting = counting.join(dealt(filters, interfaces, seed), ROUNDS)
+        table = ForwardingTable(counting.subscriptions)
+    found = [ids(table.forward(message)) for message in made.messages]
+    return Router(counting, table, made.messages, made.constraints, found)
+
+
+def ids(found: Sequence[Any]) -> list[int]:
+    """Interfaces in order, to compare."""
+    return sorted(map(int, found))
+
+
+def times(
+    made: Router,
+    curves: Sequence[tuple[str, int]] = CURVES,
+    others: Mapping[str, Callable[[Record], Any]] | None = None,
+) -> Iterator[Row]:
+    """Time a message by each matcher with each number of rounds, and by others."""
+    matchers: list[tuple[str, int, Callable[[Record], Any]]] = []
+    for matcher, rounds in curves:
+        if matcher == OURS:
+            matchers.append((OURS, 0, made.table.forward))
+        else:
+            counting = made.counting.variant(rounds, COUNTING[matcher])
+            matchers.append((matcher, rounds, counting.match))
+    matchers += [(name, 0, match) for name, match in (others or {}).items()]
     about = {"constraints": made.constraints, "matched": statistics.mean(map(len, made.found))}
-    return [
-        {"matcher": matcher, "rounds": number, **about, **timed(match, made.messages)._asdict()}
-        for matcher, number, match in matchers
-    ]
+    for matcher, rounds, match in matchers:
+        timing = timed(match, made.messages, made.found)
+        yield {"matcher": matcher, "rounds": rounds, **about, **timing._asdict()}
+
+
+def timed(
+    match: Callable[[Record], Any], messages: Sequence[Record], expected: Sequence[list[int]]
+) -> Timing:
+    """Time all messages again and again, until there are enough repeats."""
+    clock = time.perf_counter
+    best = [float("inf")] * len(messages)
+    sums: list[float] = []
+    with without_collections():
+        while len(sums) < MIN_REPEATS or (sum(sums) < ENOUGH_S and len(sums) < MAX_REPEATS):
+            seconds = []
+            for number, message in enumerate(messages):
+                begun = clock()
+                found = match(message)
+                seconds.append(clock() - begun)
+                if not sums and ids(found) != expected[number]:
+                    raise AssertionError(f"{match} does not find what ours finds: {message}")
+            best = list(map(min, best, seconds))
+            sums.append(sum(seconds))
+    us = [1e6 * one / len(messages) for one in sums]
+    return Timing(
+        1e6 * statistics.mean(best), statistics.mean(us), statistics.pstdev(us), len(sums)
+    )
+
+
+# Reading the results
 
 
 def decided(rows: Rows, verdict: bool) -> bool | None:
@@ -116,25 +219,41 @@ def decided(rows: Rows, verdict: bool) -> bool | None:
     return verdict if max(row["constraints"] or 0 for row in rows) >= LARGE else None
 
 
-def timed(match: Callable[[Record], Any], messages: list[Record]) -> Timing:
-    """Time all messages again and again, until there are enough repeats."""
-    clock = time.perf_counter
-    best = [float("inf")] * len(messages)
-    sums: list[float] = []
-    gc.collect()
-    gc.freeze()  # else a collection would visit millions of predicates while the clock runs
-    try:
-        while len(sums) < MIN_REPEATS or (sum(sums) < ENOUGH_S and len(sums) < MAX_REPEATS):
-            seconds = []
-            for message in messages:
-                begun = clock()
-                match(message)
-                seconds.append(clock() - begun)
-            best = list(map(min, best, seconds))
-            sums.append(sum(seconds))
-    finally:
-        gc.unfreeze()
-    us = [1e6 * one / len(messages) for one in sums]
-    return Timing(
-        1e6 * statistics.mean(best), statistics.mean(us), statistics.pstdev(us), len(sums)
+def milliseconds(rows: Rows, matcher: str, rounds: int = 0) -> Mean:
+    """The time per message of some tables, over their seeds."""
+    return mean_of(row["us"] / 1e3 for row in select(rows, matcher=matcher, rounds=rounds))
+
+
+def saving(rows: Rows, matcher: str, rounds: int = ROUNDS) -> Mean:
+    """The share of the time that rounds save, table by table, over their seeds."""
+
+    def of(one: Rows) -> float:
+        (without,) = select(one, matcher=matcher, rounds=0)
+        (with_rounds,) = select(one, matcher=matcher, rounds=rounds)
+        return 1 - float(with_rounds["us"]) / float(without["us"])
+
+    return by_seed(rows, of)
+
+
+def style(matcher: str, rounds: int = 0) -> dict[str, Any]:
+    """How a curve looks: a colour for each matcher, dashed with rounds."""
+    from tidings.lab.figures import COLOURS, MARKERS
+
+    number = list(LABELS).index(matcher)
+    label = LABELS[matcher] + (f", r = {rounds}" if matcher in COUNTING else "")
+    line = "--" if rounds else "-"
+    return {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": line, "label": label}
+
+
+def curve(axes: Axes, points: Sequence[tuple[float, Mean]], **look: Any) -> None:
+    """Draw means with their intervals."""
+    ordered = sorted(points, key=lambda point: point[0])
+    places, means = [x for x, _ in ordered], [y for _, y in ordered]
+    axes.errorbar(
+        places, [y.mean for y in means], [y.off for y in means], capsize=2, elinewidth=0.8, **look
     )
+
+
+def mark(axes: Axes, x: float, y: float, label: str) -> None:
+    """Draw a value of the paper."""
+    axes.plot([x], [y], linestyle="", marker="*", markersize=11, color="#000000", label=label)

@@ -46,9 +46,11 @@ class ForwardingWorkload:
     The names in an event are distinct, because an event is a set of attributes. The names in a
     filter are drawn one by one, as in the paper's table, and may repeat (`price > 10 and
     price < 20`); of constraints that imply each other only one stays, so filters are a little
-    shorter than drawn. With `type_by` name, a name has one type in all events and filters, and
-    types are assigned so that a share `strings` of the drawn names is of type string; with draw,
-    each occurrence has its own type.
+    shorter than drawn. With `type_by` draw, each occurrence of a name has its own type, as in the
+    paper's table; with name, the default, because columns of a table need it, a name has one type
+    in all events and filters, and types are assigned so that a share `strings` of the drawn names
+    is of type string. `attributes` are 1 to 18, by the table's half-open range; the paper's text
+    says 1 to 19. The lab measures both readings of either.
     """
 
     messages: int = 100  # M
