@@ -118,9 +118,10 @@ class Downwards:
         """Take a filter away."""
         del self.known[known.text]
         for table, key in self._places(known):
-            del table[key][known.text]
-            if not table[key]:
-                del table[key]
+            held = table.get(key, {})  # none: `x = false and x = 0` has one place twice
+            held.pop(known.text, None)
+            if not held:
+                table.pop(key, None)
 
     def _places(self, known: Known) -> Iterator[tuple[dict[Any, dict[str, Known]], Any]]:
         for name, same in by_name(known.filter).items():

@@ -326,7 +326,8 @@ LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Con
 
 
 # Structured overlays. A ring is kept by `RingQuery` to `Parting`. On it, trees of publishers (S16)
-# tell interests by arc (`Claim`, `Arc`) and spread events (`Cast`).
+# tell interests by arc (`Claim`, `Arc`) and spread events (`Cast`); those of types (S15) tell them
+# up and down a tree (`Branch`) on which events climb and descend (`Climb`).
 
 
 class RingQuery(Struct, frozen=True, gc=False, array_like=True, tag=60):
@@ -400,7 +401,30 @@ class Cast(Struct, frozen=True, gc=False, array_like=True, tag=68):
     publication: Publication
 
 
-StructuredPacket = RingPacket | Claim | Arc | Cast
+class Branch(Struct, frozen=True, gc=False, array_like=True, tag=69):
+    """How it is between two nodes of the tree of a type (S15): all of it, each time."""
+
+    tree: int  # the type, as its number; -1: the directory
+    turn: int  # of all that I have said: the larger counts
+    upward: bool  # whether the receiver is my parent
+    joined: bool  # or I am no longer your child
+    number: int  # of what follows, as far as the next comment
+    predicates: tuple[str, ...]  # what is wanted on my side
+    types: tuple[int, ...]  # to the directory: the types that are published on my side
+    publishes: bool  # upward: whether someone on my side publishes, and must hear what others want
+    whole: bool  # downward: whether the predicates are all that is wanted beyond
+    held: int  # the number of what you said last that I hold
+    settled: int  # of what you said: that on which I, and all behind me, have acted
+
+
+class Climb(Struct, frozen=True, gc=False, array_like=True, tag=70):
+    """An event in the tree of one of its types (S15)."""
+
+    tree: int
+    publication: Publication
+
+
+StructuredPacket = RingPacket | Claim | Arc | Cast | Branch | Climb
 
 
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
@@ -462,6 +486,7 @@ BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Spread: lambda packet: _unsealed(packet.payload),
     Walk: lambda packet: packet.publication,
     Cast: lambda packet: packet.publication,
+    Climb: lambda packet: packet.publication,
 }
 
 

@@ -22,6 +22,8 @@ from tidings.routing.reverse_path.router import ReversePathRouter
 from tidings.routing.source_trees import agreement, content
 from tidings.routing.structured import judging as structured
 from tidings.routing.structured.chord_trees import ChordTreesRouter
+from tidings.routing.structured.hermes import HermesRouter
+from tidings.routing.structured.types import HermesOptions
 from tidings.routing.truth import Disagreements, Hops, Situation
 from tidings.routing.twin import Links
 
@@ -64,6 +66,7 @@ class Row(NamedTuple):
     copies: bool = False  # whether an event may come by several links, all but one in vain
     ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
     lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
+    seamless: bool = True  # whether nothing gets lost while nodes and links are added
     boards: bool = False  # whether it finds links by a board
     narrow: Struct | None = None  # options with which nodes soon have to say something coarser
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
@@ -185,6 +188,23 @@ PROTOCOLS: Final[dict[str, Row]] = {
         foretells=False,
         ordered=UNCHANGED,
         effort=4,
+    ),
+    "hermes": Row(
+        HermesRouter,
+        "a tree per type, with its root at the node in charge of it (S15)",
+        twin="psf",
+        disagreements=structured.wrong_types,
+        converges_within=structured.converges_within,
+        objection=structured.objection_to_types,
+        options=HermesOptions,
+        needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
+        any_graph=True,
+        confirms=True,
+        foretells=False,
+        ordered=NEVER,
+        seamless=False,
+        effort=4,
+        narrow=HermesOptions(type="kind", trees=7),
     ),
     **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }

@@ -237,7 +237,7 @@ class Oracle:
 
     def links(self, number: int) -> Counter[tuple[str, str]]:
         """The links that an event has taken, and how often."""
-        return Counter((one, other) for one, _, other, *_ in self._fates[number].edges)
+        return Counter((str(edge[0]), str(edge[2])) for edge in self._fates[number].edges)
 
     # What the network does
 
@@ -308,7 +308,7 @@ class Oracle:
     def established(self, now: int, node: Node, action: Established) -> None:
         """A node says that subscriptions are established, at all nodes that it knows of."""
         hops = None if node.router is None else node.router.hops
-        known = self._known_to(node.name) if hops is None else set(hops)
+        known = self.known_to(node.name) if hops is None else set(hops)
         for id in action.subscriptions:
             held = self.held.get(id)
             if held is None or held.node != node.name:
@@ -321,9 +321,9 @@ class Oracle:
         """Enough time has passed that a subscription must be established."""
         held = self.held[id]
         held.established = True
-        held.reach = self._known_to(held.node)
+        held.reach = self.known_to(held.node)
 
-    def _known_to(self, name: str) -> set[str]:
+    def known_to(self, name: str) -> set[str]:
         """The nodes in reach of one when the network was last found right."""
         if self.right is None or name not in self.right.costs:
             return set()
@@ -376,7 +376,7 @@ class Oracle:
         self.right = situation.truth
         self.hops = situation.hops
         for held in self.held.values():
-            held.reach = self._known_to(held.node)
+            held.reach = self.known_to(held.node)
 
     def wanting(self, event: Event) -> set[str]:
         """The nodes that want an event."""

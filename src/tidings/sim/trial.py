@@ -279,7 +279,9 @@ class Trial:
         truth = self.truth()
         there = source.running and source.life == publication.life
         due = self.stable and there and publication.source in truth.reaches(name)
-        due &= not late or node.router is None or node.router.hops is not None  # or trails are lost
+        if late and node.router is not None:  # trails may be lost, and routes not be there yet
+            routes = node.router.hops is not None
+            due &= routes and publication.source in self.oracle.known_to(name)
         gone = self.stable and not there and not self.row.copies
         right = self.oracle.right
         needed = None
@@ -492,6 +494,7 @@ class Trial:
     def change(self, change: Callable[[], None]) -> None:
         """Change something while users publish and subscribe, and wait for it to be right."""
         self.oracle.in_order &= self.row.ordered == ALWAYS
+        self.stable = self.row.seamless
         self.publishing = self.churning = True
         self._publish_on()
         self._churn_on()

@@ -3,7 +3,8 @@
 `Carried` sends a parcel hop by hop over the routes of the link-state plane. It works on every
 network, in the simulator and live. A packet for a node takes as many packets as there are hops.
 While routes change, nodes may disagree about the next hop; a parcel then goes back and forth until
-they agree, and is lost only if a link fails or it makes too many hops. Copies that links make are
+they agree. A node that has yet to compute its routes holds a parcel until it has (`rerouted`), so a
+parcel is lost only if a link fails or it makes too many hops. Copies that links make are
 dropped, so a parcel arrives once at most.
 
 `Meshed` is the model of peer-to-peer papers, for the simulator: a node speaks to whomever it has
@@ -26,6 +27,7 @@ from tidings.routing.protocol import Action, Drop, Send
 
 REMEMBERED: Final = 1_024  # parcels of each source
 SOURCES: Final = 4_096  # whose parcels are remembered
+MOST_HELD: Final = 1_024  # parcels that wait for routes
 MOST_HOPS: Final = 255  # of a parcel; a path is shorter, so beyond that it goes in circles
 
 
@@ -51,11 +53,18 @@ class Carried:
         self._plane = plane
         self._number = 0
         self._copies = Copies()
+        self._held: list[Parcel] = []  # until there are routes
 
     @property
     def reach(self) -> Collection[str]:
         """The nodes that it can send to."""
         return self._plane.routes.hop.keys()
+
+    def rerouted(self, out: list[Action]) -> None:
+        """The plane has computed its routes: what was held goes on, or there is no path."""
+        held, self._held = self._held, []
+        for parcel in held:
+            self._pass(parcel, out)
 
     def send(self, target: str, packet: Contents, out: list[Action]) -> bool:
         """Send a packet to another node; False, and a `Drop`, if there is no path to it."""
@@ -74,6 +83,9 @@ class Carried:
 
     def _pass(self, parcel: Parcel, out: list[Action]) -> bool:
         hop = self._plane.routes.hop.get(parcel.target)
+        if hop is None and not self._plane.is_settled() and len(self._held) < MOST_HELD:
+            self._held.append(parcel)
+            return True
         if hop is None:
             out.append(Drop("no path", parcel))
         elif parcel.hops > MOST_HOPS:

@@ -59,7 +59,7 @@ class Trees:
             case Arc():
                 self.arcs.told(source, packet, now, out)
             case Cast(end, publication):
-                self.router.deliver(publication, out)
+                self.router.deliver(publication, now, out)
                 self.arcs.cast(end, publication, out)
             case _:
                 out.append(Drop("not of this protocol", packet))

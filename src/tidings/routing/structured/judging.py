@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 from tidings.overlay.ideal import IdealRing
 from tidings.routing.planes.interests import predicate_of
 from tidings.routing.protocol import Timing
+from tidings.routing.structured.arcs import any_wants
+from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 from tidings.routing.truth import Hops, Situation, wrong_subscriptions
 from tidings.routing.twin import Links
 
@@ -74,6 +77,144 @@ def wrong_trees(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
                     yield f"{name} sends {event} to {portion.head}, where nobody wants it"
     if situation.exact:
         yield from wrong_subscriptions(nodes, situation)
+
+
+def wrong_types(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
+    """What is wrong at nodes with a tree per type: rings, parents, types, and tables."""
+    wrong = list(wrong_rings(nodes, situation))
+    if wrong:
+        yield from wrong
+        return
+    truth = situation.truth
+    rings: dict[frozenset[str], IdealRing] = {}
+    for name in truth.running:
+        reach = frozenset(truth.reaches(name))
+        rings.setdefault(reach, IdealRing(reach))
+        if situation.exact and not nodes[name].is_settled():
+            yield f"{name} is not settled"
+    for ring in rings.values():
+        yield from _wrong_trees_of_types(
+            {name: nodes[name] for name in ring.nodes}, ring, situation
+        )
+    if situation.exact:
+        yield from wrong_subscriptions(nodes, situation)
+
+
+def _wrong_trees_of_types(
+    nodes: Mapping[str, Any], ring: IdealRing, situation: Situation
+) -> Iterator[str]:
+    services = {name: node.service for name, node in nodes.items()}
+    some = services[ring.nodes[0]]
+    directory = ring.owner(some.key_of(DIRECTORY))
+    types = services[directory].types()
+    for name, service in services.items():
+        # Who does not count itself as registered sends its events to the directory as well.
+        missing = set(service.published()) - types
+        if missing and (situation.exact or service.is_registered()):
+            yield f"the directory {directory} does not know the types {missing} of {name}"
+    for number in sorted({number for service in services.values() for number in service.trees}):
+        key = some.key_of(number)
+        above = {name: ring.hop(name, key) for name in ring.nodes}
+        for name, service in services.items():
+            tree = service.trees.get(number)
+            if tree is not None and tree.parent != above[name]:
+                yield f"{name} has the parent {tree.parent} in tree {number}, not {above[name]}"
+                return
+        for event, _ in situation.samples:
+            if number != DIRECTORY and number not in types_of(some.options, event):
+                continue
+            wanting = {
+                name
+                for name in ring.nodes
+                for text in situation.subscriptions.get(name, {}).values()
+                if _lies_and_matches(some.options, number, text, event)
+            }
+            untyped = number != DIRECTORY and any(
+                _lies_and_matches(some.options, DIRECTORY, text, event)
+                for name in ring.nodes
+                for text in situation.subscriptions.get(name, {}).values()
+            )
+            if untyped and number in types:
+                wanting.add(directory)
+            behind = {name for one in wanting for name in _up(above, one)}
+            for name, parent in above.items():
+                tree = None if parent is None else services[parent].trees.get(number)
+                twig = None if tree is None else tree.twigs.get(name)
+                sent = twig is not None and twig.is_child and any_wants(twig.theirs, event)
+                if name in behind and parent is not None and not sent:
+                    yield f"{parent} hides a receiver of {event} below {name} in tree {number}"
+                elif situation.exact and sent and name not in behind:
+                    yield f"{parent} sends {event} to {name} in tree {number}: not wanted there"
+
+
+def _lies_and_matches(options: Any, number: int, text: str, event: dict[str, Any]) -> bool:
+    part = placed_in(options, text).get(number)
+    return part is not None and predicate_of(part).matches(event)
+
+
+def _up(above: Mapping[str, str | None], name: str | None) -> Iterator[str]:
+    """A node and those above it, the root included."""
+    while name is not None:
+        yield name
+        name = above[name]
+
+
+def objection_to_types(
+    options: Any,
+    situation: Situation,
+    hops: Hops,
+    source: str,
+    event: dict[str, Any],
+    taken: Links,
+) -> str | None:
+    """What is wrong with the links that an event has taken at rest; None if nothing is.
+
+    It must take those between its source and the nodes that want it, in its trees, and it may climb
+    to their roots, and that of the directory.
+    """
+    ring = IdealRing(situation.truth.reaches(source))
+    options = options or HermesOptions()
+    numbers = types_of(options, event)
+    directory = ring.owner(ring.circle.key(f"type {DIRECTORY}"))
+    must: set[tuple[str, str]] = set()
+    may: set[tuple[str, str]] = set()
+    for number in (*numbers, DIRECTORY):
+        key = ring.circle.key(f"type {number}")
+        above = {name: ring.hop(name, key) for name in ring.nodes}
+        start = directory if number == DIRECTORY else source
+        climbing = list(_up(above, source))
+        may.update(link for a, b in pairwise(climbing) for link in path(hops, a, b))
+        wanting = {
+            name
+            for name in ring.nodes
+            for text in situation.subscriptions.get(name, {}).values()
+            if _lies_and_matches(options, number, text, event)
+        }
+        if number == DIRECTORY and wanting:  # it comes there by the tree of a type, or climbs
+            for other in numbers:
+                up = {name: ring.hop(name, ring.circle.key(f"type {other}")) for name in ring.nodes}
+                for a, b in _between(up, source, directory):
+                    may.update(path(hops, a, b))
+        for name in wanting:
+            for a, b in _between(above, start, name):
+                (must if number != DIRECTORY else may).update(path(hops, a, b))
+            if number == DIRECTORY:
+                for a, b in _between(above, source, name):
+                    may.update(path(hops, a, b))
+    found = set(taken)
+    if must <= found and (not situation.exact or found <= must | may):
+        return None
+    return f"took {sorted(found)}, not {sorted(must)}, and perhaps {sorted(may - must)}"
+
+
+def _between(
+    above: Mapping[str, str | None], source: str, target: str
+) -> Iterator[tuple[str, str]]:
+    """The steps from one node to another in a tree."""
+    ups, downs = list(_up(above, source)), list(_up(above, target))
+    meeting = next(name for name in ups if name in downs)
+    yield from pairwise(ups[: ups.index(meeting) + 1])
+    yield from pairwise(downs[: downs.index(meeting) + 1][::-1])
 
 
 def path(hops: Hops, source: str, target: str) -> Iterator[tuple[str, str]]:

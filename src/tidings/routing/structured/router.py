@@ -59,6 +59,7 @@ from tidings.routing.protocol import (
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.substrate import Substrate
 
+MOST_EARLY = 1_024  # events of unknown sources that wait
 RING_PACKETS = (RingQuery, RingReply, Notify, Find, Found, Parting)
 
 
@@ -131,6 +132,7 @@ class StructuredRouter:
         self.lives: dict[str, int] = {node: life}  # of the nodes in reach
         self.substrate: Substrate = self.make_substrate(options)
         self.service: Service = self.make_service(options)
+        self._early: list[tuple[int, Publication]] = []  # until when, and what
         self._clock = Steady()
 
     def make_substrate(self, options: Any) -> Substrate:
@@ -167,7 +169,7 @@ class StructuredRouter:
                 self._received(neighbour, packet, now, out)
             case Publish(event):
                 publication = self.local.publish(event)
-                self.deliver(publication, out)
+                self.deliver(publication, now, out)
                 self.service.publish(publication, now, out)
             case Subscribe(id, predicate):
                 self.local.subscribe(id, predicate)
@@ -201,14 +203,33 @@ class StructuredRouter:
         self.service.update(now, out)
         return out
 
-    def deliver(self, publication: Publication, out: list[Action]) -> None:
-        """Hand an event to the subscriptions here, the first time it comes."""
-        if self.once.first(publication):
+    def deliver(self, publication: Publication, now: int, out: list[Action]) -> None:
+        """Hand an event to the subscriptions here, the first time it comes.
+
+        An event of a node of which the plane has yet to tell waits a moment: before that nobody
+        here could reply to it.
+        """
+        if not self.once.first(publication):
+            return
+        known = self.lives.get(publication.source) == publication.life
+        if known or len(self._early) >= MOST_EARLY:
             self.local.deliver(publication, out)
+        else:
+            self._early.append((now + 2 * self.timing.hold_most, publication))
+
+    def _deliver_early(self, now: int, out: list[Action]) -> None:
+        """Hand over the events that have waited, if their source is known or they are late."""
+        early, self._early = self._early, []
+        for until, publication in early:
+            if now >= until or self.lives.get(publication.source) == publication.life:
+                self.local.deliver(publication, out)
+            else:
+                self._early.append((until, publication))
 
     def timer(self) -> int | None:
         """When to wake."""
         when = earliest(self.plane.timer(), self.substrate.timer())
+        when = earliest(when, min((until for until, _ in self._early), default=None))
         return self._clock.shown(earliest(when, self.service.timer()))
 
     def snapshot(self) -> dict[str, Any]:
@@ -273,8 +294,11 @@ class StructuredRouter:
 
     def _woken(self, now: int, out: list[Action]) -> None:
         if self.plane.wake(now, out):
+            self.carrier.rerouted(out)
             self._look_around(now, out)
         self.substrate.wake(now, out)
+        if self._early:
+            self._deliver_early(now, out)
 
     def _look_around(self, now: int, out: list[Action]) -> None:
         """See who is there, and tell the parts of this node what has changed."""
@@ -290,3 +314,4 @@ class StructuredRouter:
         self.substrate.lost(lost, now, out)
         self.service.members_changed(lost)
         self.substrate.heard(now, out)
+        self._deliver_early(now, out)

@@ -1,0 +1,144 @@
+"""Hermes (S15): trees of types, the directory, and events that never leave their node."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.effort import examples
+from tests.routing.networks import EVENTS, TEXTS
+from tests.routing.running import Log, network_of, router_of
+from tidings.language.predicate import parse
+from tidings.overlay.ideal import IdealRing
+from tidings.overlay.topologies import topology
+from tidings.routing.packets import Climb, Parcel
+from tidings.routing.protocol import MILLISECOND, SECOND, Advertise, Publish, Subscribe
+from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
+from tidings.sim.network import Network
+
+BY_A = HermesOptions(type="a", trees=3)
+
+
+@settings(max_examples=examples(200))
+@given(st.sampled_from([text for text in TEXTS if text]), st.sampled_from(EVENTS))
+def test_an_event_finds_a_predicate_in_one_of_its_trees_or_the_directory(
+    text: str, event: dict[str, Any]
+) -> None:
+    """Also where an attribute has several values, by which different constraints are met."""
+    for one in (event, {"a": [0, 1, 2], **{k: v for k, v in event.items() if k != "a"}}):
+        trees = [*types_of(BY_A, one), DIRECTORY]
+        parts = placed_in(BY_A, text)
+        found = any(parse(parts[tree]).matches(one) for tree in trees if tree in parts)
+        assert found == parse(text).matches(one)
+
+
+def test_two_types_in_one_filter_lie_in_one_tree() -> None:
+    text = "a = 1 and a = 2"
+    assert len(placed_in(HermesOptions(type="a"), text)) == 1
+    assert parse(text).matches({"a": [1, 2]})
+
+
+def climbs(log: Log) -> list[tuple[str, str]]:
+    """Who has sent an event to whom in some tree."""
+    found = [
+        (packet.source, packet.target)
+        for _, _, packet in log.sends
+        if isinstance(packet, Parcel) and isinstance(packet.packet, Climb) and packet.hops == 0
+    ]
+    log.sends.clear()
+    return found
+
+
+def at_rest(text: str = "ba:12") -> tuple[Network, Log, Any]:
+    graph = topology(text, 4)
+    network, log = network_of(graph, "hermes")
+    network.run(network.now + 3 * SECOND)
+    log.sends.clear()
+    return network, log, graph
+
+
+def say(network: Network, node: str, cause: Any) -> None:
+    network.tell(node, cause)
+    network.run(network.now + 400 * MILLISECOND)
+
+
+def test_the_root_of_a_type_is_the_node_in_charge_of_it() -> None:
+    network, _, graph = at_rest()
+    say(network, "3", Subscribe("s", "class = 'alert'"))
+    (number,) = placed_in(HermesOptions(), "class = 'alert'")
+    roots = [
+        name
+        for name in graph.names
+        if (tree := router_of(network, name).service.trees.get(number)) and tree.parent is None
+    ]
+    key = router_of(network, "3").service.key_of(number)
+    assert roots == [IdealRing(graph.names).owner(key)]
+
+
+def test_what_nobody_wants_stays_where_it_is_published() -> None:
+    network, log, _ = at_rest()
+    say(network, "3", Subscribe("s", "class = 'alert' and severity > 5"))
+    say(network, "7", Advertise("v", "class = 'alert'"))
+    say(network, "7", Publish({"class": "alert", "severity": 9}))
+    assert [node for node, *_ in log.deliveries] == ["3"]
+    log.sends.clear()
+    say(network, "7", Publish({"class": "alert", "severity": 1}))
+    assert climbs(log) == []
+    say(network, "5", Subscribe("t", "class = 'alert'"))
+    log.sends.clear()
+    say(network, "7", Publish({"class": "alert", "severity": 1}))
+    assert climbs(log) != []
+    assert log.deliveries[-1][0] == "5"
+
+
+@pytest.mark.parametrize(
+    "text", ["severity > 2", "class prefix 'com.example.'", "not class = 'metric'", "true"]
+)
+def test_predicates_without_a_type_get_the_first_event_of_a_new_type(text: str) -> None:
+    network, log, graph = at_rest("ba:8")
+    say(network, "1", Subscribe("s", text))
+    assert log.settled[-1][1:] == ("1", ("s",))
+    for number, name in enumerate(graph.names):
+        event = {"class": f"com.example.{number}", "severity": 3}
+        for _ in range(2):  # the first event of a type, and one that the directory knows
+            log.deliveries.clear()
+            say(network, name, Publish(dict(event)))
+            assert [ids for _, ids, _ in log.deliveries] == [("s",)]
+
+
+def test_an_event_of_several_types_is_delivered_once() -> None:
+    network, log, _ = at_rest("ba:8")
+    say(network, "1", Subscribe("s", "class = 'a'"))
+    say(network, "1", Subscribe("t", "class = 'b'"))
+    say(network, "6", Publish({"class": ["a", "b", "c"]}))
+    assert [ids for _, ids, _ in log.deliveries] == [("s", "t")]
+
+
+def test_the_subscribers_of_a_root_that_crashed_are_served_again() -> None:
+    network, log, graph = at_rest()
+    say(network, "3", Subscribe("s", "class = 'alert'"))
+    (number,) = placed_in(HermesOptions(), "class = 'alert'")
+    key = router_of(network, "3").service.key_of(number)
+    root = IdealRing(graph.names).owner(key)
+    assert root != "3"
+    network.stop(root, forget=True)
+    network.run(network.now + 5 * SECOND)
+    source = next(name for name in graph.names if name not in ("3", root))
+    say(network, source, Publish({"class": "alert"}))
+    assert [node for node, *_ in log.deliveries] == ["3"]
+
+
+def test_explain_says_why_an_event_climbs_or_descends() -> None:
+    network, _, graph = at_rest("line:4")
+    say(network, "3", Subscribe("s", "class = 'alert' and severity > 5"))
+    event = {"class": "alert", "severity": 9}
+    before = [router_of(network, n).explain_links(n, event) for n in graph.names[:3]]
+    whys = [why for links in before for _, why in links.values()]
+    assert any("climbs to the root" in why for why in whys)
+    for name in graph.names[:3]:
+        say(network, name, Publish(dict(event)))
+    network.run(network.now + SECOND)
+    after = [router_of(network, n).explain_links(n, event) for n in graph.names[:3]]
+    whys = [why for links in after for _, why in links.values()]
+    assert any("severity > 5 is wanted" in why for why in whys)
