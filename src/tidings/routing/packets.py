@@ -327,7 +327,7 @@ LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Con
 
 # Structured overlays. A ring is kept by `RingQuery` to `Parting`. On it, trees of publishers (S16)
 # tell interests by arc (`Claim`, `Arc`) and spread events (`Cast`); those of types (S15) tell them
-# up and down a tree (`Branch`) on which events climb and descend (`Climb`).
+# up and down a tree (`Branch`) on which events climb and descend (`Typed`).
 
 
 class RingQuery(Struct, frozen=True, gc=False, array_like=True, tag=60):
@@ -417,14 +417,14 @@ class Branch(Struct, frozen=True, gc=False, array_like=True, tag=69):
     settled: int  # of what you said: that on which I, and all behind me, have acted
 
 
-class Climb(Struct, frozen=True, gc=False, array_like=True, tag=70):
+class Typed(Struct, frozen=True, gc=False, array_like=True, tag=70):
     """An event in the tree of one of its types (S15)."""
 
     tree: int
     publication: Publication
 
 
-StructuredPacket = RingPacket | Claim | Arc | Cast | Branch | Climb
+StructuredPacket = RingPacket | Claim | Arc | Cast | Branch | Typed
 
 
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
@@ -486,7 +486,7 @@ BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Spread: lambda packet: _unsealed(packet.payload),
     Walk: lambda packet: packet.publication,
     Cast: lambda packet: packet.publication,
-    Climb: lambda packet: packet.publication,
+    Typed: lambda packet: packet.publication,
 }
 
 

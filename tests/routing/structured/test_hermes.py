@@ -12,7 +12,7 @@ from tests.routing.running import Log, network_of, router_of
 from tidings.language.predicate import parse
 from tidings.overlay.ideal import IdealRing
 from tidings.overlay.topologies import topology
-from tidings.routing.packets import Climb, Parcel
+from tidings.routing.packets import Parcel, Typed
 from tidings.routing.protocol import MILLISECOND, SECOND, Advertise, Publish, Subscribe
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 from tidings.sim.network import Network
@@ -44,7 +44,7 @@ def climbs(log: Log) -> list[tuple[str, str]]:
     found = [
         (packet.source, packet.target)
         for _, _, packet in log.sends
-        if isinstance(packet, Parcel) and isinstance(packet.packet, Climb) and packet.hops == 0
+        if isinstance(packet, Parcel) and isinstance(packet.packet, Typed) and packet.hops == 0
     ]
     log.sends.clear()
     return found

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from tidings.routing.packets import Branch, Climb, Publication
+from tidings.routing.packets import Branch, Publication, Typed
 from tidings.routing.planes.interests import readable, shortened
 from tidings.routing.planes.patience import MOST_PATIENCE
 from tidings.routing.protocol import SECOND, Action, Drop, Established, InForce, earliest
@@ -204,7 +204,7 @@ class Hermes:
             return
         for name, _ in self.chosen(tree, publication.event):
             if name != source:
-                self.router.carrier.send(name, Climb(number, publication), out)
+                self.router.carrier.send(name, Typed(number, publication), out)
         if number != DIRECTORY and self._is_directory():
             self._pass_on(DIRECTORY, publication, None, out)
 
@@ -234,7 +234,7 @@ class Hermes:
     def received(self, source: str, packet: Any, now: int, out: list[Action]) -> None:
         """A packet has come from another node."""
         match packet:
-            case Climb(number, publication):
+            case Typed(number, publication):
                 if self._is_tree(number):
                     self.router.deliver(publication, now, out)
                     self._pass_on(number, publication, source, out)
