@@ -721,7 +721,9 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         [(Doorway, "open", open_without_room)], benign=("crowd",), bounds={"ungreeted": 4}
     ),
     "forgets what it publishes": ClusterPlant(
-        [(ClientCore, "_subscribe_again", forgets_what_it_publishes)], harmful=("kill router",)
+        [(ClientCore, "_subscribe_again", forgets_what_it_publishes)],
+        harmful=("kill router",),
+        first=103,
     ),
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)], first=21),
     # Breaks
