@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,3 +53,12 @@ def test_many_filters_of_few_interfaces() -> None:
 def test_an_interface_is_named_once() -> None:
     with pytest.raises(KeyError, match="in the table already"):
         ForwardingTable([("a", "x = 1"), ("a", "x = 2")])
+
+
+def test_a_search_ends_when_all_interfaces_have_matched() -> None:
+    wide = [f"y between {n} and {n + 500} and z between 0 and {n}" for n in range(200)]
+    table = ForwardingTable({name: " or ".join(["x > 0", *wide]) for name in ("north", "south")})
+    assert sorted(table.forward({"x": 1, "y": 300, "z": 5})) == ["north", "south"]
+    rows = pa.table({"x": [1, 1], "y": [300, 301], "z": [5, 6]})
+    assert table.forward_batch(rows).num_rows == 4
+    assert table._index.counters()[:2] == (0, 0)  # records tested, blocks looked at

@@ -20,10 +20,16 @@ from tidings.matching.native.engine import Columns, Index, Moment, Unreadable
 Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
 PART: Final = 4_096  # rows that a thread takes at a time
+ALL: Final = 2**63  # more matches than there can be
 
 
-def match_columns(index: Index, batch: Batch, threads: int = 1) -> Iterator[Pairs]:
-    """The matches of a batch whose columns are attributes, in the order of rows."""
+def match_columns(
+    index: Index, batch: Batch, threads: int = 1, enough: int = ALL
+) -> Iterator[Pairs]:
+    """The matches of a batch whose columns are attributes, in the order of rows.
+
+    A row need not have more than `enough` matches found, which is all that it can have.
+    """
     names = set(batch.schema.names)
     moment = index.moment()  # before columns are chosen by name: it asks for no other
     try:
@@ -39,7 +45,7 @@ def match_columns(index: Index, batch: Batch, threads: int = 1) -> Iterator[Pair
     def events(part: pa.RecordBatch, rows: list[int]) -> Iterable[Mapping[str, Any]]:
         return events_of(without_views(part).take(pa.array(rows)), index.asked_names())
 
-    yield from _match_parts(index, moment, parts, events, threads)
+    yield from _match_parts(index, moment, parts, events, threads, enough)
 
 
 def match_texts(index: Index, batch: Batch, json: str, threads: int = 1) -> Iterator[Pairs]:
@@ -77,6 +83,7 @@ def _match_parts(
     parts: list[tuple[pa.RecordBatch, Columns]],
     events: Callable[[pa.RecordBatch, list[int]], Iterable[Mapping[str, Any]]],
     threads: int,
+    enough: int = ALL,
 ) -> Iterator[Pairs]:
     """The matches of parts of a batch, all at one moment of the table."""
     pieces: list[tuple[int, pa.RecordBatch, Columns, int]] = []
@@ -88,7 +95,7 @@ def _match_parts(
     def piece(given: tuple[int, pa.RecordBatch, Columns, int]) -> Pairs:
         begin, part, columns, first = given
         last = min(first + PART, columns.rows)
-        rows, numbers, asked = index.match_rows(columns, first, last, moment, begin)
+        rows, numbers, asked = index.match_rows(columns, first, last, moment, begin, enough)
         if asked:
             wanted = sorted({row for row, _, _ in asked})
             given_events = dict(zip(wanted, events(part, wanted), strict=True))

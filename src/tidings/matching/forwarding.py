@@ -66,7 +66,8 @@ class ForwardingTable:
         integers = contract.all_integers(self.interfaces)
         if not integers:
             contract.check_texts(set(self.interfaces))
-        found = pairs_of(self._index, match_columns(self._index, batch, threads), integers)
+        pairs = match_columns(self._index, batch, threads, len(self.interfaces))
+        found = pairs_of(self._index, pairs, integers)
         return found.rename_columns(["event", "interface"])
 
     def stats(self) -> Stats:

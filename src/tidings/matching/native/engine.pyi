@@ -72,7 +72,13 @@ class Index:
     def match_events(self, events: Iterable[EventLike]) -> tuple[Array, Array]: ...
     def moment(self) -> Moment: ...
     def match_rows(
-        self, columns: Columns, first: int, last: int, moment: Moment, base: int = 0
+        self,
+        columns: Columns,
+        first: int,
+        last: int,
+        moment: Moment,
+        base: int = 0,
+        enough: int = ...,
     ) -> tuple[Array, Array, Asked]: ...
     def answers(
         self, asked: Asked, events: Mapping[int, Mapping[str, Any]], base: int = 0

@@ -441,17 +441,20 @@ cdef class Index:
         return moment
 
     def match_rows(self, Columns columns, int64_t first, int64_t last, Moment moment,
-                   int64_t base=0):
+                   int64_t base=0, size_t enough=SIZE_MAX):
         """The matches of some rows: rows, numbers, and (row, number, residual) left to Python.
 
-        `base` is added to the numbers of rows. It does not hold the GIL, so several threads can share a batch.
+        `base` is added to the numbers of rows; the search for a row ends when `enough` are found.
+        It does not hold the GIL, so several threads can share a batch.
         """
         cdef Context context = self.take_context()
         cdef Pairs pairs = Pairs()
         cdef list asked = []
-        cdef int64_t row
+        cdef int i
         try:
             context.prepare(self.names, self.seed, self.number_count + 1, MOST_ROWS)
+            for i in range(MOST_ROWS):
+                context.rows.searches[i].enough = enough
             if columns.json:
                 self.prepare_reader(context)
             self.search_rows(context, columns, first, last, moment, base, pairs, asked)
