@@ -99,9 +99,10 @@ def _saving(rows: Rows) -> Claim:
         "20 %. The algorithm still visits excluded filters: it follows every link from a satisfied "
         "constraint to its filters and tests there whether to ignore them (Fig. 7). A round saves "
         "only the counter of each. That is an entry of a map in the paper's figures, which is "
-        "expensive. In a flat array it costs less than the test, whose outcome the processor can "
-        "no longer predict once some interfaces are excluded and others not. Types drawn each time "
-        f"and one type a name, with {size:,} filters: {readings}.",
+        "expensive. In a flat array it costs less than the test; presumably because the processor "
+        "cannot predict its outcome once some interfaces are excluded and others not, which was "
+        f"not measured. Types drawn each time and one type a name, with {size:,} filters: "
+        f"{readings}.",
     )
 
 

@@ -14,7 +14,10 @@ excluded interfaces away from those to ignore instead of adding them, and it cou
 interface is to be ignored, not if it is not. The text of section 4.3 has both right.
 
 The figure keeps `map<filter, int> counters`. By default `Counting` counts in a flat array, which is
-faster; with `counters="map"` or `"hash"` it counts in an ordered or a hashed map.
+faster; with `counters="map"` or `"hash"` it counts in an ordered or a hashed map. Names of
+attributes are looked up in a dict, where the paper has a ternary search trie; the constants of
+strings are in such a trie. An attribute excludes by its name alone, not by name and type, which
+section 4.3 leaves open.
 
 Beyond the paper, the index also holds `<=`, `>=`, `!=`, `exists` and the types int and real. Any
 other constraint (`between`, `in`, `like`, `matches`, one that ignores case or is negated, a test of
