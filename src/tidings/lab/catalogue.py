@@ -6,9 +6,12 @@ from typing import Final
 
 from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
+    advertisements,
+    covering,
     dnf_model,
     general_model,
     headline,
+    hierarchy,
     interfaces,
     layer_applications,
     layer_bound,
@@ -18,6 +21,7 @@ from tidings.lab.experiments import (
     layer_protocol,
     layer_throughput,
     memory,
+    merging,
     network_effect,
     one_filter,
     ratio,
@@ -36,6 +40,10 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "u6-memory": memory.EXPERIMENT,
     "u7-figure5": general_model.EXPERIMENT,
     "u8-figures6-7": dnf_model.EXPERIMENT,
+    "s11-advertisements": advertisements.EXPERIMENT,
+    "s12-covering": covering.EXPERIMENT,
+    "s13-budget": merging.EXPERIMENT,
+    "s14-hierarchy": hierarchy.EXPERIMENT,
     "l5-bound": layer_bound.EXPERIMENT,
     "l5-match": layer_match.EXPERIMENT,
     "l5-latency": layer_latency.EXPERIMENT,
