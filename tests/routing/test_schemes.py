@@ -21,8 +21,7 @@ def test_whoever_is_interested_gets_it_by_a_shortest_path(
     found = outcome(scheme, network, source % network.graph.nodes, event)
     assert found.correct
     logical = scheme.graph(network) is not network.graph  # then paths lead past other nodes
-    shared = scheme.name in ("shared-tree", "rooted")  # all events on one tree
-    assert found.latency_minimal or logical or shared
+    assert found.latency_minimal or logical or scheme.detours
 
 
 @every_scheme

@@ -6,11 +6,14 @@ from typing import Final
 
 from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
+    advertisements,
     application_advantage,
+    covering,
     distances,
     dnf_model,
     general_model,
     headline,
+    hierarchy,
     ideal,
     interfaces,
     layer_applications,
@@ -22,6 +25,7 @@ from tidings.lab.experiments import (
     layer_protocol,
     layer_throughput,
     memory,
+    merging,
     network_effect,
     one_filter,
     protocols,
@@ -48,6 +52,10 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "u8-figures6-7": dnf_model.EXPERIMENT,
     "u8-applications": application_advantage.EXPERIMENT,
     "l1-layers": layer_pairs.EXPERIMENT,
+    "s11-advertisements": advertisements.EXPERIMENT,
+    "s12-covering": covering.EXPERIMENT,
+    "s13-budget": merging.EXPERIMENT,
+    "s14-hierarchy": hierarchy.EXPERIMENT,
     "l5-bound": layer_bound.EXPERIMENT,
     "l5-match": layer_match.EXPERIMENT,
     "l5-latency": layer_latency.EXPERIMENT,

@@ -215,16 +215,56 @@ _TABLE: Final = (
     Part(
         "S10",
         "learning by the reverse path: subscriptions flooded",
-        _tests(
+        _experiments("s12-covering")
+        + _tests(
             "routing/reverse_path/test_router",
             "test_events_take_just_the_links_that_lead_to_someone",
         )
         + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says"),
     ),
-    Part("S11", "reverse path with advertisements"),
-    Part("S12", "reverse path with covering"),
-    Part("S13", "reverse path with imprecise merging"),
-    Part("S14", "rooted trees, unidirectional and bidirectional"),
+    Part(
+        "S11",
+        "reverse path with advertisements",
+        _experiments("s11-advertisements")
+        + _tests(
+            "routing/reverse_path/test_advertising",
+            "test_what_nobody_advertises_is_remembered_and_told_later",
+            "test_an_advertisement_is_in_force_when_the_subscriptions_are_back",
+            "test_a_subscription_and_an_advertisement_may_cross",
+            "test_the_last_events_before_an_advertisement_is_withdrawn_arrive",
+        ),
+    ),
+    Part(
+        "S12",
+        "reverse path with covering",
+        _experiments("s12-covering")
+        + _tests(
+            "routing/reverse_path/test_router",
+            "test_uncovering_is_one_change",
+            "test_what_is_covered_is_not_established_before_what_covers_it",
+        )
+        + _tests("language/test_poset", "test_equal_meanings_do_not_hide_each_other"),
+    ),
+    Part(
+        "S13",
+        "reverse path with imprecise merging",
+        _experiments("s13-budget")
+        + _tests(
+            "routing/reverse_path/test_merging",
+            "test_the_waste_that_nodes_charge_is_what_reaches_dead_ends",
+            "test_waste_beyond_the_budget_takes_mergers_apart_also_when_the_load_changes",
+        ),
+    ),
+    Part(
+        "S14",
+        "rooted trees, unidirectional and bidirectional",
+        _experiments("s14-hierarchy")
+        + _tests(
+            "routing/reverse_path/test_router",
+            "test_with_cycles_events_take_the_links_of_the_twin",
+            "test_a_root_that_dies_is_replaced",
+        ),
+    ),
     Part("S15", "Hermes: a rendezvous tree per event type"),
     Part("S16", "a tree per publisher over Chord"),
     Part("S17", "networks with cycles: subscription and notification trees"),

@@ -57,6 +57,7 @@ class Scheme(NamedTuple):
     accepts: Callable[[Any, Any, Content], bool] = _accepts_all
     graph: Callable[[Network], Graph] = _as_it_is
     options: type[Struct] = NoOptions
+    detours: bool = False  # whether events may take other than shortest paths
     suppresses: bool = False  # whether a node drops a copy of what it has seen before
 
 

@@ -36,9 +36,14 @@ SCHEMES: Final[dict[str, Scheme]] = {
         "one tree for all publishers (S10)",
         shared_tree,
         options=shared_tree.SharedOptions,
+        detours=True,
     ),
     "rooted": _row(
-        "rooted", "interests up, events by the root (S14)", rooted, options=rooted.RootedOptions
+        "rooted",
+        "interests up, events by the root (S14)",
+        rooted,
+        options=rooted.RootedOptions,
+        detours=True,
     ),
     "medym-mesh": _row("medym-mesh", "lists over the destinations only (S4)", medym_mesh),
 }

@@ -135,6 +135,7 @@ class Oracle:
         self.held: dict[str, Held] = {}
         self.violations: list[str] = []
         self.on_delivered: Callable[[str, Publication], None] | None = None
+        self.on_in_force: Callable[[str, str], None] | None = None
         self.in_order = False  # whether links keep packets in order, so that events stay in order
         self.hops: Hops = {}  # the paths when the network was last found right
         self.right: Truth | None = None  # the network at that time
@@ -341,6 +342,8 @@ class Oracle:
                     if (node.name, id) not in self._advertised:
                         self.violated(now, f"unexpected: {node.name} says that {id} is in force")
                     self._advertised[node.name, id] = True
+                    if self.on_in_force is not None:
+                        self.on_in_force(node.name, id)
             case Answered(number, message):
                 self.ledger.answered += 1
                 sent = self._replies.get(message["reply"])

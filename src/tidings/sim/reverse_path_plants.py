@@ -213,26 +213,29 @@ class InForceAtOnce(ReversePathRouter):
 
 
 class MortalMergers(Mergers):
+    def __init__(self, most_filters: int) -> None:
+        super().__init__(most_filters)
+        self.lost: set[str] = set()
+
+    def add(self, text: str) -> None:
+        self.lost.discard(text)
+        super().add(text)
+
     def remove(self, text: str) -> None:
         merger = self.merger_of(text)
-        if merger is None:
+        if merger is not None:
+            self._dissolve(merger)
+            self.lost |= merger.members.keys() - {text}
+        elif text in self.lost:
+            self.lost.remove(text)
+        else:
             super().remove(text)
-            return
-        self._dissolve(merger)
-        for other in merger.members:
-            if other != text:
-                self._lost = {**getattr(self, "_lost", {}), other: None}
 
 
 class MergerDiesWithAMember(ReversePathRouter):
     """Takes a merger back when one of its members goes."""
 
     mergers_of = MortalMergers
-
-    def _merge(self, name: str, added: list[str], removed: list[str]) -> Any:
-        lost = getattr(self.merged[name], "_lost", {})
-        removed = [text for text in removed if text not in lost]
-        return super()._merge(name, added, removed)
 
 
 class NarrowMergers(Mergers):

@@ -38,7 +38,7 @@ from tidings.routing.truth import Situation, Truth
 from tidings.routing.twin import Twin
 from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
-from tidings.sim.load import AnyWant, Load, draw_want
+from tidings.sim.load import AnyWant, Event, Load, draw_event, draw_want
 from tidings.sim.network import LATE, Endless, Network, Undeclared
 from tidings.sim.oracle import TRANSIT, Enough, Oracle, truth_of
 
@@ -67,6 +67,7 @@ BOARDS: Final = 0.3  # the share of seeds in which nodes match with a board
 TALKS: Final = 0.3  # the share of seeds in which users advertise and reply, too
 LATE_ANSWERS: Final = 0.2  # of them, those that come much later, when the publisher may be gone
 ANSWERS: Final = 0.1  # the share of deliveries to which someone replies then
+PROMISES_KEPT: Final = 0.97  # the share of events that match an advertisement, if there is one
 QUIET: Final = 0.3  # the share of seeds whose links do not even repeat, reorder or misdirect gently
 PROBES: Final = 3  # events that every node publishes at rest
 PROBE_STRAYS: Final = 0.5  # the share of their packets that also go astray
@@ -200,8 +201,11 @@ class Trial:
         self._truth: tuple[Any, Truth] | None = None
         self._verbs = Random(f"talk {options.seed}")
         self._advertised: dict[str, list[str]] = {}  # by node: ids of advertisements
+        self._promised: dict[str, AnyWant] = {}  # by id of an advertisement
         if options.talks:
             self.oracle.on_delivered = self._reply_perhaps
+        if options.talks and row.advertises:
+            self.oracle.on_in_force = self._publish_as_advertised
         self._build()
 
     def _build(self) -> None:
@@ -255,12 +259,32 @@ class Trial:
         self._events += 1
         number = self._events
         event = self.load.event(number, self._wants())
+        if self.row.advertises and self._verbs.random() < PROMISES_KEPT:
+            event = self._as_advertised(name, self._advertised.get(name, ()), event)
         self.oracle.publish(event, name, self.stable, self.truth())
         self.network.tell(name, Publish(event))
         self.network.call(
             self.network.now + TRANSIT, lambda: self.oracle.close(number, self.network.now)
         )
         return number
+
+    def _as_advertised(self, name: str, ids: Sequence[str], event: Event) -> Event:
+        """An event that one of these advertisements of a node covers; another if none is found."""
+        for _ in range(50 if ids else 0):
+            drawn = draw_event(self._verbs, event["number"])
+            if any(self._promised[id].wants(drawn) for id in ids):
+                return drawn
+        return event
+
+    def _publish_as_advertised(self, name: str, id: str) -> None:
+        """An advertisement has come into force: someone publishes by it at once."""
+        self.network.call(self.network.now + 1, lambda: self._publish_by(name, id))
+
+    def _publish_by(self, name: str, id: str) -> None:
+        if self.network.nodes[name].running and id in self._advertised.get(name, ()):
+            others, self._advertised[name] = self._advertised[name], [id]
+            self.publish(name)
+            self._advertised[name] = others
 
     def _reply_perhaps(self, name: str, publication: Publication) -> None:
         """Someone to whom an event was delivered may reply to its publisher, a moment later."""
@@ -324,7 +348,8 @@ class Trial:
         id = f"v{self._subscriptions}"
         mine.append(id)
         self.oracle.advertise(name, id)
-        self.network.tell(name, Advertise(id, str(draw_want(self._verbs))))
+        want = self._promised[id] = draw_want(self._verbs)
+        self.network.tell(name, Advertise(id, str(want)))
         if self.stable:
             version = self._version()
             self.network.call(

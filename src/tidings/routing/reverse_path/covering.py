@@ -27,6 +27,7 @@ class Covers:
         self.known: dict[str, Known] = {}
         self._up = Upwards()
         self._shown = Downwards()  # those that may have to be told to someone
+        self._unsure = 0  # filters of which `covers` may be unsure
         self._witnesses: dict[str, tuple[str, ...]] = {}
         self._relying: dict[str, dict[str, None]] = {}  # by witness
 
@@ -40,37 +41,41 @@ class Covers:
             if text not in self.held.who:
                 self._remove(text)
         for text in changed:
-            if text in self.held.who:
-                known = self._add(text)
-                if known is not None:
-                    again.update((other.text, None) for other in self._shown.below(known))
+            if text in self.held.who and text not in self.known:
+                self._add(text)
         for text in again:
-            known = self.known.get(text)
-            if known is not None:
-                self._look(known)
-        return again
+            self._look(text)
+        below: dict[str, None] = {}
+        for text in changed:
+            # What a hidden filter covers is hidden by what hides it; unless `covers` is unsure.
+            if text in self._shown.known or (text in self.known and self._unsure):
+                covered = self._shown.below(self.known[text])
+                below.update((other.text, None) for other in covered)
+        for text in below:
+            self._look(text)
+        return {**again, **below}
 
-    def _add(self, text: str) -> Known | None:
-        known = self.known.get(text)
-        if known is None:
-            filter = filter_of(text)
-            if filter is None:
-                return None
+    def _add(self, text: str) -> None:
+        filter = filter_of(text)
+        if filter is not None:
             known = self.known[text] = Known(filter, text)
+            self._unsure += known.unsure
             self._up.add(known)
-            self._shown.add(known)
-        return known
 
     def _remove(self, text: str) -> None:
         known = self.known.pop(text, None)
         if known is not None:
+            self._unsure -= known.unsure
             self._up.remove(known)
             self._rely(text, ())
             if text in self._shown.known:
                 self._shown.remove(known)
 
-    def _look(self, known: Known) -> None:
+    def _look(self, text: str) -> None:
         """Find the witnesses of a filter anew."""
+        known = self.known.get(text)
+        if known is None:
+            return
         witnesses: list[str] = []
         sources: set[str] = set()
         for other in self._up.above(known):

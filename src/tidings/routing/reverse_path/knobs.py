@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tidings.routing.planes.spanning import ELECT
 
-Policy = Literal["exact", "covering", "merging", "everything", "adaptive"]
+Policy = Literal["exact", "covering", "merging", "everything"]
 Positive = Annotated[int, Meta(ge=1)]
 Budget = Annotated[int, Meta(ge=0)]
 
@@ -37,12 +37,6 @@ class Merging(Knobs, frozen=True):
     """S13."""
 
     policy: Policy = "merging"
-
-
-class Adaptive(Knobs, frozen=True):
-    """Beyond the survey: each link goes over to the policy that costs least."""
-
-    policy: Policy = "adaptive"
 
 
 class Advertising(Knobs, frozen=True):

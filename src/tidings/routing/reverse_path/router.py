@@ -329,7 +329,7 @@ class ReversePathRouter:
             if self.policy_of(name) == "merging":
                 self.merged[name] = self.mergers_of(self.knobs.most_filters)
             self._retell[name] = None
-        if opened and self._tune_at is None and self.knobs.policy in ("merging", "adaptive"):
+        if opened and self._tune_at is None and self.knobs.policy == "merging":
             self._tune_at = now + TUNE
         if isinstance(self.knobs, Rooted):
             for name, branch in self.spanning.branches.items():

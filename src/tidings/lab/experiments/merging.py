@@ -1,0 +1,167 @@
+"""The survey, VI-C (S13): filters saved by imprecise merging, and what comes in vain for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select, values
+from tidings.lab.reverse_paths import SYMBOLS, Event, QuoteNetwork, draw_filter, draw_quote
+from tidings.overlay.topologies import topology
+from tidings.routing.protocol import SECOND
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHAPE: Final = {
+    "full": ("tree:30", 600, 120, 20),
+    "quick": ("tree:12", 150, 60, 10),
+    "tiny": ("line:3", 30, 12, 4),
+}
+BUDGETS: Final = (0, 300, 3_000, 10**9)  # bytes a second
+FEWEST: Final = 2  # filters that a link is to be told, at most
+RATE: Final = 20  # events a second, in the network
+
+
+def sweep(setting: Setting) -> list[Parameters]:
+    text, subscriptions, seconds, hot = SHAPE[setting]
+    return [
+        {
+            "topology": text,
+            "budget": budget,
+            "subscriptions": subscriptions,
+            "seconds": seconds,
+            "hot": hot,
+        }
+        for budget in BUDGETS
+    ]
+
+
+def measure(parameters: Parameters) -> Iterator[Row]:
+    """Half of the time any symbol is published; then a few that nobody wants become hot."""
+    graph = topology(parameters["topology"], 1)
+    chance = Random("merging")
+    run = QuoteNetwork(graph, f"merging:most_filters={FEWEST},waste={parameters['budget']}")
+    for _ in range(parameters["subscriptions"]):
+        node = chance.randrange(graph.nodes)
+        run.subscribe(graph.names[node], draw_filter(chance, node, 1.0))
+    run.wait(parameters["seconds"] * SECOND)
+    for phase in ("steady", "step"):
+        rates: list[int] = []
+        dead = packets = 0
+        for _ in range(parameters["seconds"]):
+            before = sum(router.dead_ends for router in run.nodes())
+            quotes = [
+                (chance.choice(graph.names), _quote(chance, phase, parameters["hot"]))
+                for _ in range(RATE)
+            ]
+            sent = run.publish(quotes, SECOND // RATE, rest=0)
+            packets += round(sent["packets_an_event"] * RATE)
+            dead += sum(router.dead_ends for router in run.nodes()) - before
+            rates.append(max(mergers.rate for r in run.nodes() for mergers in r.merged.values()))
+        told = [len(link.told) for r in run.nodes() for link in r.tables.links.values()]
+        yield {
+            "phase": phase,
+            "told_mean": sum(told) / len(told),
+            "told_most": max(told),
+            "packets_an_event": packets / (RATE * parameters["seconds"]),
+            "dead_ends": dead / (RATE * parameters["seconds"]),
+            "highest": max(rates),
+            "highest_at_last": max(rates[-max(1, len(rates) // 4) :]),
+        }
+
+
+def _quote(chance: Random, phase: str, hot: int) -> Event:
+    symbol = chance.randrange(SYMBOLS)
+    if phase == "step" and chance.random() < 0.7:
+        symbol = SYMBOLS - 1 - chance.randrange(hot)
+        return {**draw_quote(chance, symbol), "price": 95 + chance.randrange(5)}
+    return draw_quote(chance, symbol)
+
+
+COLUMNS: Final = {
+    "phase": str,
+    "told_mean": float,
+    "told_most": int,
+    "packets_an_event": float,
+    "dead_ends": float,
+    "highest": int,
+    "highest_at_last": int,
+}
+
+
+def claims(rows: Rows) -> list[Claim]:
+    steady = {b: select(rows, budget=b, phase="steady")[0] for b in values(rows, "budget")}
+    step = {b: select(rows, budget=b, phase="step")[0] for b in values(rows, "budget")}
+    none, all_ = min(steady), max(steady)
+    within = {
+        budget: max(steady[budget]["highest_at_last"], step[budget]["highest_at_last"])
+        for budget in steady
+    }
+    return [
+        Claim(
+            "VI-C",
+            "merging trades bandwidth for fewer filters",
+            f"filters told to a link, mean: {steady[none]['told_mean']:.1f} without a budget, "
+            f"{steady[all_]['told_mean']:.1f} with any; packets an event: "
+            f"{steady[none]['packets_an_event']:.2f} and {steady[all_]['packets_an_event']:.2f}",
+            steady[all_]["told_mean"] < steady[none]["told_mean"]
+            and steady[all_]["packets_an_event"] >= steady[none]["packets_an_event"],
+        ),
+        Claim(
+            "VI-C",
+            "the precision of summaries can be changed so that waste stays within a budget",
+            "highest waste of a link in the last quarter, bytes a second: "
+            + ", ".join(f"{found:,} with {budget:,}" for budget, found in within.items()),
+            all(found <= budget for budget, found in within.items()),
+            "After a step of the load waste is beyond the budget until mergers are taken apart.",
+        ),
+        Claim(
+            "VI-C",
+            "without a budget nothing is merged, and nothing comes in vain",
+            f"{steady[none]['dead_ends']:.2f} packets an event in vain",
+            steady[none]["dead_ends"] == 0,
+        ),
+    ]
+
+
+def draw(rows: Rows) -> Figure:
+    from tidings.lab.figures import COLOURS, MARKERS, panels
+
+    figure, (told, waste) = panels(2)
+    places = {budget: place for place, budget in enumerate(values(rows, "budget"))}
+    for number, phase in enumerate(("steady", "step")):
+        style: dict[str, Any] = {
+            "color": COLOURS[number],
+            "marker": MARKERS[number],
+            "label": phase,
+        }
+        found = select(rows, phase=phase)
+        line = sorted((places[row["budget"]], row["told_mean"]) for row in found)
+        told.plot(*zip(*line, strict=True), **style)
+        line = sorted((places[row["budget"]], row["dead_ends"]) for row in found)
+        waste.plot(*zip(*line, strict=True), **style)
+    told.set_ylabel("filters told to a link, mean")
+    waste.set_ylabel("packets an event that come in vain")
+    for axes in (told, waste):
+        axes.set_xlabel("budget, bytes a second")
+        axes.set_xticks(list(places.values()), [f"{budget:,}" for budget in places])
+        axes.legend()
+    return figure
+
+
+EXPERIMENT: Final = Experiment(
+    name="s13-budget",
+    parts=("S13",),
+    title="Imprecise merging: filters saved within a budget of waste",
+    question="How many filters does a budget save, and does it hold when the load changes?",
+    paper="The survey describes summaries whose precision keeps bandwidth within a budget.",
+    here="Stock quotes on a tree, subscriptions with locality 1, links that are to be told two "
+    "filters; then quotes that nobody wants become frequent. Every delivery is checked.",
+    sweep=sweep,
+    columns=COLUMNS,
+    measure=measure,
+    claims=claims,
+    draw=draw,
+)
