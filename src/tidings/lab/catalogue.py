@@ -6,9 +6,11 @@ from typing import Final
 
 from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
+    chord_trees,
     dnf_model,
     general_model,
     headline,
+    hermes,
     interfaces,
     layer_applications,
     layer_bound,
@@ -43,4 +45,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "l5-protocol": layer_protocol.EXPERIMENT,
     "l6-applications": layer_applications.EXPERIMENT,
     "l7-caveats": layer_caveats.EXPERIMENT,
+    "s15-hermes": hermes.EXPERIMENT,
+    "s16-chord-trees": chord_trees.EXPERIMENT,
 }

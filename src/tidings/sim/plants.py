@@ -39,6 +39,7 @@ from tidings.routing.reverse_path.subscription_forwarding import SubscriptionRou
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
 from tidings.sim.layer_plants import LAYER_BUGS
+from tidings.sim.structured_plants import STRUCTURED_BUGS
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
@@ -510,6 +511,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "withdrawn in force": Plant("flood", WithdrawnInForce, first=4),
     "not declared": Plant("flood", Parcelled),
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in STRUCTURED_BUGS.items()},
 }
 
 
