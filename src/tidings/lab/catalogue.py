@@ -8,11 +8,13 @@ from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
     advertisements,
     application_advantage,
+    chord_trees,
     covering,
     distances,
     dnf_model,
     general_model,
     headline,
+    hermes,
     hierarchy,
     ideal,
     interfaces,
@@ -63,4 +65,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "l5-protocol": layer_protocol.EXPERIMENT,
     "l6-applications": layer_applications.EXPERIMENT,
     "l7-caveats": layer_caveats.EXPERIMENT,
+    "s15-hermes": hermes.EXPERIMENT,
+    "s16-chord-trees": chord_trees.EXPERIMENT,
 }

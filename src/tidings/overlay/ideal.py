@@ -6,6 +6,7 @@ neighbours a node of Chord has.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -27,25 +28,26 @@ class IdealRing:
     def __init__(self, names: Iterable[str], circle: Circle | None = None) -> None:
         self.circle = circle or Circle()
         self.nodes = tuple(sorted(names, key=lambda name: (self.circle.key(name), name)))
+        self._keys = [self.circle.key(name) for name in self.nodes]
+        self._places = {name: place for place, name in enumerate(self.nodes)}
         self._fingers: dict[str, tuple[str, ...]] = {}
 
     def owner(self, key: int) -> str:
         """The node in charge of a key: the first at the key or behind it."""
-        return min(self.nodes, key=lambda name: self.circle.distance(key, self.circle.key(name)))
+        return self.nodes[bisect_left(self._keys, key) % len(self.nodes)]
 
     def successor(self, node: str) -> str:
         """The next node."""
-        return self.owner((self.circle.key(node) + 1) % self.circle.size)
+        return self.nodes[(self._places[node] + 1) % len(self.nodes)]
 
     def successors(self, node: str) -> list[str]:
         """The next few nodes, as many as a node keeps."""
-        start = self.nodes.index(node)
-        others = self.nodes[start + 1 :] + self.nodes[:start]
-        return list(others[:SUCCESSORS])
+        place, count = self._places[node], len(self.nodes)
+        return [self.nodes[(place + i) % count] for i in range(1, min(count, SUCCESSORS + 1))]
 
     def predecessor(self, node: str) -> str:
         """The node before."""
-        return next(name for name in self.nodes if self.successor(name) == node)
+        return self.nodes[self._places[node] - 1]
 
     def fingers(self, node: str) -> tuple[str, ...]:
         """The nodes in charge of the keys 1, 2, 4, 8, … behind a node, the nearest first."""

@@ -204,7 +204,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         ordered=NEVER,
         seamless=False,
         effort=4,
-        narrow=HermesOptions(type="kind", trees=7),
+        narrow=HermesOptions(type="kind", trees=3),
     ),
     **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }

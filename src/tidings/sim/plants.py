@@ -40,6 +40,7 @@ from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
 from tidings.sim.layer_plants import LAYER_BUGS
 from tidings.sim.reverse_path_plants import REVERSE_PATH_BUGS
+from tidings.sim.structured_plants import STRUCTURED_BUGS
 from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
 
 
@@ -507,6 +508,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "not declared": Plant("flood", Parcelled),
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in REVERSE_PATH_BUGS.items()},
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in STRUCTURED_BUGS.items()},
 }
 
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
-from tests.routing.structured.rings import Rings
 from tidings.overlay.ideal import IdealRing
 from tidings.overlay.keys import Circle
 from tidings.routing.protocol import SECOND, Leave
 from tidings.routing.structured.chord import Chord
+from tidings.sim.rings import Rings
 
 KEYS = [Random(7).getrandbits(64) for _ in range(20)]
 

@@ -1,4 +1,8 @@
-"""Nodes that do nothing but keep a ring, in the simulator, and how right the ring is."""
+"""Rings alone: nodes that do nothing but keep a structured overlay, and how right it is.
+
+They speak to whom they have heard of, at first their neighbours by link; the network below takes
+its shortest path.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tests.routing.running import Log
 from tidings.overlay.ideal import IdealRing
 from tidings.overlay.keys import Circle
 from tidings.overlay.topologies import topology
-from tidings.routing.packets import Parcel
+from tidings.routing.packets import Packet, Parcel
 from tidings.routing.planes.carrier import Meshed
 from tidings.routing.protocol import (
     MILLISECOND,
     USUAL,
     Action,
     Cause,
+    Deliver,
+    Drop,
+    Established,
     Leave,
     LinkUp,
     Received,
@@ -24,11 +30,35 @@ from tidings.routing.protocol import (
 )
 from tidings.routing.protocols import ANYONE, NEIGHBOURS
 from tidings.routing.structured.chord import Chord
-from tidings.sim.network import Network
+from tidings.sim.network import Network, Node, UserAction
+
+
+class Traffic:
+    """A watcher that counts packets and their bytes."""
+
+    def __init__(self) -> None:
+        self.packets = 0
+        self.bytes = 0
+
+    def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
+        self.packets += 1
+        self.bytes += size
+
+    def delivered(self, now: int, node: Node, action: Deliver) -> None:
+        raise TypeError(f"a ring delivers nothing: {action!r}")
+
+    def established(self, now: int, node: Node, action: Established) -> None:
+        raise TypeError(f"a ring establishes nothing: {action!r}")
+
+    def dropped(self, now: int, node: Node, action: Drop) -> None:
+        pass
+
+    def told(self, now: int, node: Node, action: UserAction) -> None:
+        raise TypeError(f"a ring tells users nothing: {action!r}")
 
 
 class RingNode:
-    """A node of a ring that speaks to whom it has heard of, at first its neighbours by link."""
+    """A node of a ring, on a mesh."""
 
     is_switching = False
     hops: Mapping[str, str] | None = None
@@ -42,6 +72,7 @@ class RingNode:
         self.table: dict[str, str] = {}
 
     def handle(self, cause: Cause, now: int) -> list[Action]:
+        """What to do about a cause."""
         out: list[Action] = []
         match cause:
             case LinkUp(neighbour):
@@ -63,18 +94,23 @@ class RingNode:
         return out
 
     def timer(self) -> int | None:
+        """When to wake."""
         return self.chord.timer()  # type: ignore[no-any-return]
 
     def snapshot(self) -> dict[str, Any]:
+        """The state as plain values."""
         return self.chord.snapshot()  # type: ignore[no-any-return]
 
     def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
+        """All events: a ring has none."""
         return range(len(events))
 
     def is_settled(self) -> bool:
+        """Whether it has found its place."""
         return self.chord.is_settled()  # type: ignore[no-any-return]
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
+        """Nothing: a ring carries no events."""
         return {}
 
 
@@ -89,10 +125,10 @@ class Rings:
         make: Callable[..., Any] = Chord,
     ) -> None:
         self.circle = circle or Circle()
-        self.log = Log()
+        self.traffic = Traffic()
         self.network = Network(
             lambda name, life: RingNode(name, life, self.circle, make),
-            self.log,
+            self.traffic,
             Random(seed),
             frozenset({NEIGHBOURS, ANYONE}),
         )
@@ -103,13 +139,16 @@ class Rings:
             self.network.add_link(graph.names[one], graph.names[other], weight, 2 * MILLISECOND)
 
     def run(self, seconds: float) -> None:
+        """Let some time go by."""
         self.network.run(self.network.now + int(seconds * 1_000) * MILLISECOND)
 
     def chord(self, name: str) -> Any:
+        """A node's part in the ring."""
         router: Any = self.network.nodes[name].router
         return router.chord
 
     def running(self) -> list[str]:
+        """The nodes that run."""
         return [node.name for node in self.network.nodes.values() if node.running]
 
     def wrong(self, names: Sequence[str] | None = None) -> list[str]:

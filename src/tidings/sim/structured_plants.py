@@ -1,0 +1,150 @@
+"""Bugs planted in protocols on structured overlays, for `plants`: each is easily got wrong.
+
+`STRUCTURED_BUGS` has for each a node with that bug, and the protocol and options it is run with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from tidings.routing.structured.arcs import Arcs, OwnArc, united
+from tidings.routing.structured.chord import Chord
+from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
+from tidings.routing.structured.hermes import Hermes, HermesRouter, Tree
+from tidings.routing.structured.substrate import Portion
+from tidings.routing.structured.types import DIRECTORY
+
+TYPED: Final = "hermes:type=kind,trees=3"
+
+
+class ArcsNotCut(Chord):
+    """Claims the last portion of an arc as far as it goes, not as far as the arc."""
+
+    def split(self, end: int) -> tuple[Portion, ...]:
+        whole = super().split(self.key)
+        heads = {portion.head for portion in super().split(end)}
+        return tuple(portion for portion in whole if portion.head in heads)
+
+
+class ArcsDoNotWrap(Chord):
+    """Compares keys as numbers, as if the circle did not close."""
+
+    def split(self, end: int) -> tuple[Portion, ...]:
+        found = super().split(end)
+        if end == self.key:
+            return found
+        return tuple(portion for portion in found if self._at(portion.head) < max(end, self.key))
+
+
+class NeverOlder(Arcs):
+    """Keeps what an arc has wanted once: ghosts."""
+
+    def _renew(self, arc: OwnArc) -> None:
+        before = arc.texts
+        super()._renew(arc)
+        if not set(before) <= set(arc.texts):
+            arc.texts = united([*before, *arc.texts])
+
+
+class OneClaimantIsEnough(Arcs):
+    """Says that a subscription is established once its node has told its tables."""
+
+    def established(self, numbers: dict[int, int]) -> bool:
+        return True
+
+
+class TreesNotCounted(Arcs):
+    """Says that a subscription is established in all trees that reach it, be they all or not."""
+
+    def established(self, numbers: dict[int, int]) -> bool:
+        return all(arc.settled() >= numbers.get(end, 0) for end, arc in self.arcs.items())
+
+
+class DivisionAtOnce(Arcs):
+    """Uses a new division of an arc before its tables have come, and takes them as empty."""
+
+    def _renew(self, arc: OwnArc) -> None:
+        arc.used = tuple(portion for portion in arc.newest if self._has(portion))
+        super()._renew(arc)
+
+
+class NumbersBeginAgain(Arcs):
+    """Numbers the tables of each arc for itself, so an arc that is kept again begins below."""
+
+    def _renew(self, arc: OwnArc) -> None:
+        before, self._tables = self._tables, arc.number
+        super()._renew(arc)
+        self._tables = before
+
+
+class RegisteredAtOnce(Hermes):
+    """Does not wait until the directory knows a new type."""
+
+    def is_registered(self) -> bool:
+        return True
+
+
+class DirectoryJoinsNothing(Hermes):
+    """Leaves predicates without a type in the directory, where no event of a type comes."""
+
+    def types(self) -> set[int]:
+        return set(self.published())
+
+
+class SettledAtOnce(Hermes):
+    """Answers for those behind it before they have."""
+
+    def has_acted(self, numbers: dict[tuple[int, str], int]) -> bool:
+        return True
+
+
+class ForgetsSiblings(Hermes):
+    """Sends an event up only: those below hear of it if it comes from above."""
+
+    def chosen(self, tree: Tree, event: dict[str, Any]) -> list[tuple[str, str]]:
+        found = super().chosen(tree, event)
+        return [one for one in found if one[0] in tree.parents() or tree.parent is None]
+
+
+class TellsNothingDown(Hermes):
+    """Takes what it has heard from above for all that is wanted, though more has come since."""
+
+    def below(self, number: int, but: str | None) -> Iterable[str]:
+        tree = self.trees[number]
+        if number != DIRECTORY and but not in tree.parents():
+            return ()
+        return super().below(number, but)
+
+
+def _trees(chord: type[Chord] = Chord, arcs: type[Arcs] = Arcs) -> Any:
+    service = type(arcs.__name__, (Trees,), {"arcs_of": arcs})
+    return type("Planted", (ChordTreesRouter,), {"chord_of": chord, "trees_of": service})
+
+
+def _types(hermes: type[Hermes]) -> Any:
+    return type("Planted", (HermesRouter,), {"hermes_of": hermes})
+
+
+class StructuredBug(NamedTuple):
+    """A planted bug, and the protocol whose nodes have it."""
+
+    make: Any
+    protocol: str = "chord-trees"
+    first: int = 0
+
+
+STRUCTURED_BUGS: Final[dict[str, StructuredBug]] = {
+    "arcs not cut": StructuredBug(_trees(ArcsNotCut)),
+    "arcs do not wrap": StructuredBug(_trees(ArcsDoNotWrap)),
+    "ghosts": StructuredBug(_trees(arcs=NeverOlder)),
+    "told is established": StructuredBug(_trees(arcs=OneClaimantIsEnough)),
+    "trees not counted": StructuredBug(_trees(arcs=TreesNotCounted)),
+    "division at once": StructuredBug(_trees(arcs=DivisionAtOnce)),
+    "numbers begin again": StructuredBug(_trees(arcs=NumbersBeginAgain), first=5),
+    "registered at once": StructuredBug(_types(RegisteredAtOnce), TYPED),
+    "directory joins nothing": StructuredBug(_types(DirectoryJoinsNothing), TYPED),
+    "settled at once": StructuredBug(_types(SettledAtOnce), TYPED),
+    "forgets siblings": StructuredBug(_types(ForgetsSiblings), TYPED),
+    "tells nothing down": StructuredBug(_types(TellsNothingDown), TYPED),
+}
