@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from tidings.language.poset import Known, Upwards
-from tidings.routing.packets import Standing
-from tidings.routing.planes.link_table import Link, LinkTables
+from tidings.routing.planes.link_table import LinkTables
 from tidings.routing.planes.spanning import Spanning
 from tidings.routing.protocol import (
     Action,
@@ -46,17 +45,6 @@ class EstablishedLocally(ReversePathRouter):
     def handle(self, cause: Cause, now: int) -> list[Action]:
         out = super().handle(cause, now)
         if isinstance(cause, Subscribe):
-            out.insert(0, Established((cause.id,)))
-        return out
-
-
-class CoveredIsEstablished(ReversePathRouter):
-    """Says so of what is covered, although what covers it may be under way."""
-
-    def handle(self, cause: Cause, now: int) -> list[Action]:
-        before = self.tables.changes
-        out = super().handle(cause, now)
-        if isinstance(cause, Subscribe) and self.tables.changes == before:
             out.insert(0, Established((cause.id,)))
         return out
 
@@ -128,17 +116,6 @@ class SettledAtOnce(ReversePathRouter):
     """Says that a change has settled when it has only been taken."""
 
     tables_of = HastyTables
-
-
-class ImpatientTables(LinkTables):
-    def in_turn(self, link: Link, packet: Standing) -> bool:
-        return True
-
-
-class SettledOvertakes(ReversePathRouter):
-    """Counts an acknowledgement before what was told before it has come."""
-
-    tables_of = ImpatientTables
 
 
 class SplitTables(LinkTables):
@@ -296,16 +273,14 @@ REVERSE_PATH_BUGS: Final[dict[str, Bug]] = {
     "stops at equals": Bug("subscriptions", StopsAtEquals),
     "nothing told on up": Bug("subscriptions", NothingToldOnUp),
     "established locally": Bug("subscriptions", EstablishedLocally),
-    "settled at once": Bug("subscriptions", SettledAtOnce),
-    "changes not repeated": Bug("subscriptions", ChangesNotRepeated),
+    "settled at once": Bug("subscriptions", SettledAtOnce, first=2),
+    "changes not repeated": Bug("subscriptions", ChangesNotRepeated, first=2),
     "loss not followed": Bug("subscriptions", LossNotFollowed),
     "tree breaks first": Bug("subscriptions", TreeBreaksFirst),
-    "covered is established": Bug("covering", CoveredIsEstablished),
     "equals hide each other": Bug("covering", EqualsHideEachOther),
     "nothing uncovered": Bug("covering", NothingUncovered),
     "hidden from its cover": Bug("covering", HiddenFromItsCover),
-    "removes first": Bug("covering", RemovesFirst),
-    "settled overtakes": Bug("advertisements", SettledOvertakes),
+    "removes first": Bug("covering", RemovesFirst, first=1),
     "forgets what nobody advertises": Bug("advertisements", ForgetsUnadvertised),
     "unadvertise keeps": Bug("advertisements", UnadvertiseKeeps),
     "in force at once": Bug("advertisements", InForceAtOnce),

@@ -47,7 +47,7 @@ class End:
                 self.tables.standing(other, packet, now, out)
             case Reminder():
                 self.tables.reminder(other, packet, out)
-        self.tables.flush(lambda name: 0, now, out)
+        self.tables.flush({}, now, out)
 
 
 class Pair:
@@ -169,15 +169,15 @@ def test_a_change_settles_after_all_that_follows_from_it() -> None:
     tables.tell("c", ("x",), (), (), (), 0, out)
     tables.follow("a", 1)
     out.clear()
-    tables.flush(lambda name: 0, 0, out)
+    tables.flush({}, 0, out)
     assert out == [Send("a", Standing(1, 1, 1, 0, 1, 1, 0))]
     out.clear()
     tables.standing("c", Standing(2, 2, 2, 2, 9, 1, 0), 0, out)  # it counts after change 1 of c
-    tables.flush(lambda name: 0, 0, out)
+    tables.flush({}, 0, out)
     assert out == []
     tables.change("c", Change(1, 9, 1, 1, 2, 0, False, (), (), (), ()), 0, out)
     tables.follow("c", 1)
-    tables.flush(lambda name: 0, 0, out)
+    tables.flush({}, 0, out)
     assert out[0] == Send("a", Standing(1, 1, 1, 1, 1, 1, 0))
 
 
@@ -187,9 +187,9 @@ def test_what_waits_goes_on_when_the_link_goes_down() -> None:
     tables.open("b", 2)
     tables.tell("b", ("x",), (), (), (), 0, out)
     tables.wait("established")
-    assert tables.flush(lambda name: 0, 0, out) == []
+    assert tables.flush({}, 0, out) == []
     tables.close("b")
-    assert tables.flush(lambda name: 0, 0, out) == ["established"]
+    assert tables.flush({}, 0, out) == ["established"]
 
 
 def test_acknowledgements_of_what_was_never_told_are_dropped() -> None:

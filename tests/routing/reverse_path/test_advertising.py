@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 from typing import Any
 
 from tests.routing.reverse_path.test_router import held, line, wait
 from tests.routing.running import Log, network_of, router_of
-from tidings.routing.packets import Change
+from tidings.routing.packets import Change, Standing
+from tidings.routing.planes.link_table import Link, LinkTables
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
@@ -58,6 +60,41 @@ def test_an_advertisement_is_in_force_when_the_subscriptions_are_back() -> None:
     network.tell("0", Publish({"n": 1, "kind": 1}))
     wait(network)
     assert deliveries(log) == [1]
+
+
+class ImpatientTables(LinkTables):
+    def in_turn(self, link: Link, packet: Standing) -> bool:
+        return True
+
+
+class SettledOvertakes(ReversePathRouter):
+    """A planted bug: an acknowledgement counts before what was told before it has come."""
+
+    tables_of = ImpatientTables
+
+
+def in_force_too_early(router: type[ReversePathRouter]) -> bool:
+    """Whether an advertisement is ever in force before the subscription has come back."""
+    for seed in range(30):
+        make = partial(router, options=STRICT)
+        network, log = network_of(line(3), "advertisements", make)
+        network.chance = Random(seed)
+        for link in network.links.values():
+            link.reorder = 0.5
+            link.disturbed()
+        network.tell("2", Subscribe("s", "kind = 1"))
+        wait(network)
+        network.tell("0", Advertise("v", "kind = 1"))
+        while not log.notices:
+            network.run(network.now + MILLISECOND)
+        if held(network, "0", "1") != ["kind = 1"]:
+            return True
+    return False
+
+
+def test_an_acknowledgement_does_not_overtake_the_subscriptions_drawn() -> None:
+    assert not in_force_too_early(ReversePathRouter)
+    assert in_force_too_early(SettledOvertakes)
 
 
 def test_a_subscription_and_an_advertisement_may_cross() -> None:

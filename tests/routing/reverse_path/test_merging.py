@@ -14,8 +14,16 @@ from tests.routing.reverse_path.test_router import line, wait
 from tests.routing.running import Log, network_of, router_of
 from tidings.language.filter import Filter
 from tidings.overlay.topologies import topology
-from tidings.routing.packets import Publication
-from tidings.routing.protocol import MILLISECOND, SECOND, Publish, Subscribe, Unsubscribe
+from tidings.routing.packets import Publication, Standing
+from tidings.routing.protocol import (
+    MILLISECOND,
+    SECOND,
+    Publish,
+    Received,
+    Subscribe,
+    Unsubscribe,
+    Woken,
+)
 from tidings.routing.reverse_path.filters import filter_of
 from tidings.routing.reverse_path.knobs import Merging
 from tidings.routing.reverse_path.merging import Mergers
@@ -154,9 +162,28 @@ def test_what_is_told_always_covers_what_is_wanted(
         assert sorted([*members, *mergers.alone]) == sorted(wanted)
 
 
-def test_a_line_of_nodes_reports_waste_from_behind() -> None:
-    network, _ = network_of(line(4), "merging")
+def test_waste_is_reported_once_a_window_also_past_nodes_that_merge_nothing() -> None:
+    network, log = network_of(line(4), "covering")
     router = router_of(network, "1")
-    router.tables.links["0"].waste = 700
-    assert router._waste_of("2") == 700
-    assert router._behind("0") == 0
+    life, session = router.tables.life, router.tables.links["0"].session
+    theirs = router_of(network, "0").tables.links["1"].session
+    packet = Standing(life, session, 1, 1, theirs, 1, 700)
+    log.sends.clear()
+    network.tell("1", Received("0", packet))
+    wait(network, 3 * SECOND)
+    told = [(a, b, p.waste) for a, b, p in log.sends if isinstance(p, Standing) and p.waste]
+    assert told == [("1", "2", 700), ("2", "3", 700)]
+
+
+def test_reports_that_travel_round_a_cycle_stay_small() -> None:
+    """Three nodes that believe for a while that all their links are of the tree."""
+    network, log = network_with(Merging(), "ring:3")
+    router = router_of(network, "0")
+    for link in router.tables.links.values():
+        link.waste = 1 << 39
+    router._tune_at = network.now
+    network.tell("0", Woken())
+    wait(network, 3 * SECOND)
+    sent = [p.waste for _, _, p in log.sends if isinstance(p, Standing)]
+    assert max(sent) <= 1 << 40
+    assert len(sent) < 100

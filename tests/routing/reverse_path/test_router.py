@@ -25,6 +25,8 @@ from tidings.routing.planes.topology import Topologies
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
+    Action,
+    Cause,
     Established,
     LinkUp,
     Publish,
@@ -217,8 +219,28 @@ def test_a_lost_link_uncovers() -> None:
     assert held(network, "2", "1") == ["x > 5"]
 
 
+class CoveredIsEstablished(ReversePathRouter):
+    """A planted bug: what tells nobody anything is established at once."""
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        before = self.tables.changes
+        out = super().handle(cause, now)
+        if isinstance(cause, Subscribe) and self.tables.changes == before:
+            out.insert(0, Established((cause.id,)))
+        return out
+
+
+def test_the_bug_that_covered_is_established_is_caught() -> None:
+    with pytest.raises(AssertionError):
+        covered_waits(CoveredIsEstablished)
+
+
 def test_what_is_covered_is_not_established_before_what_covers_it() -> None:
-    network, log = network_of(line(5), "covering")
+    covered_waits(ReversePathRouter)
+
+
+def covered_waits(router: type[ReversePathRouter]) -> None:
+    network, log = network_of(line(5), "covering", partial(router, options=Covering()))
     network.tell("0", Subscribe("wide", "x > 0"))
     network.tell("0", Subscribe("narrow", "x > 5"))  # tells nobody anything
     assert [settled for settled in log.settled if "narrow" in settled[2]] == []

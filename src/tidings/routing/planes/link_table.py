@@ -22,7 +22,7 @@ This file knows nothing of what filters mean, or of what follows from a change.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from tidings.routing.packets import Change, Reminder, Standing
@@ -276,10 +276,10 @@ class LinkTables:
         """Wait for this no more."""
         self._waits = [(one, marks) for one, marks in self._waits if one != what]
 
-    def flush(self, waste_of: Callable[[str], int], now: int, out: list[Action]) -> list[object]:
+    def flush(self, wastes: Mapping[str, int], now: int, out: list[Action]) -> list[object]:
         """Tell the neighbours how we stand, where that has changed; returns what has settled."""
         for link in self.links.values():
-            waste = waste_of(link.name)
+            waste = wastes.get(link.name, 0)
             while link.following and _all_settled(link.following[0][1]):
                 link.settled_here = link.following.popleft()[0]
                 link.owes = True

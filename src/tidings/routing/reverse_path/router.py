@@ -75,6 +75,7 @@ from tidings.routing.reverse_path.knobs import Knobs, Rooted
 from tidings.routing.reverse_path.merging import SEEN, TUNE, Mergers
 
 SHOWN: Final = 3  # filters of which an explanation says how they are told
+MOST_WASTE: Final = 1 << 40  # bytes a second that are reported
 MOST_QUEUED: Final = 4_096  # events that wait for an advertisement
 
 
@@ -135,6 +136,7 @@ class ReversePathRouter:
         self._queued: list[Publication] = []  # events that wait for an advertisement
         self._up: dict[str, bool] = {}  # by link: whether it led to the root, when last told
         self._joining: list[_InForce] = []  # advertisements to settle, after the first links came
+        self._reports: dict[str, int] = {}  # by link: waste, as it is reported
         self._tune_at: int | None = None
         self._clock = Steady()
         self._once = self.once_of()
@@ -296,7 +298,7 @@ class ReversePathRouter:
         for name, number in self._took:
             self.tables.follow(name, number)
         self._took = []
-        self._settled(self.tables.flush(self._waste_of, now, out), now, out)
+        self._settled(self.tables.flush(self._reports, now, out), now, out)
 
     def _settled(self, found: Iterable[object], now: int, out: list[Action]) -> None:
         established, in_force = [], []
@@ -412,15 +414,17 @@ class ReversePathRouter:
         self._tune_at = now + TUNE
         for name, mergers in self.merged.items():
             mergers.tune(max(0, self.knobs.waste - self._behind(name)), self.seen)
+        # Once a window only: while the tree changes, reports may travel round a cycle and grow.
+        self._reports = {name: self._report(name) for name in self.tables.links}
 
     def _behind(self, name: str) -> int:
         """The bytes a second in vain that all links but one report."""
         return sum(link.waste for other, link in self.tables.links.items() if other != name)
 
-    def _waste_of(self, name: str) -> int:
+    def _report(self, name: str) -> int:
         """What this node reports to a neighbour: its own waste, and that of those behind it."""
         mine = self.merged.get(name)
-        return (0 if mine is None else mine.rate) + self._behind(name)
+        return min((0 if mine is None else mine.rate) + self._behind(name), MOST_WASTE)
 
     # Packets
 
@@ -439,6 +443,8 @@ class ReversePathRouter:
                     self._take(neighbour, taken)
             case Standing():
                 self.tables.standing(neighbour, packet, now, out)
+                if packet.waste and self._tune_at is None:  # to report it on
+                    self._tune_at = now + TUNE
             case Reminder():
                 self.tables.reminder(neighbour, packet, out)
             case Climb(publication):
