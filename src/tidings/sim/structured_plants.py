@@ -92,7 +92,7 @@ class DirectoryJoinsNothing(Hermes):
         return set(self.published())
 
 
-class SettledAtOnce(Hermes):
+class HermesSettledAtOnce(Hermes):
     """Answers for those behind it before they have."""
 
     def has_acted(self, numbers: dict[tuple[int, str], int]) -> bool:
@@ -144,7 +144,7 @@ STRUCTURED_BUGS: Final[dict[str, StructuredBug]] = {
     "numbers begin again": StructuredBug(_trees(arcs=NumbersBeginAgain), first=5),
     "registered at once": StructuredBug(_types(RegisteredAtOnce), TYPED),
     "directory joins nothing": StructuredBug(_types(DirectoryJoinsNothing), TYPED),
-    "settled at once": StructuredBug(_types(SettledAtOnce), TYPED),
+    "settled at once": StructuredBug(_types(HermesSettledAtOnce), TYPED),
     "forgets siblings": StructuredBug(_types(ForgetsSiblings), TYPED),
     "tells nothing down": StructuredBug(_types(TellsNothingDown), TYPED),
 }

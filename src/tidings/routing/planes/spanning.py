@@ -27,7 +27,7 @@ def linger(timing: Timing) -> int:
     return timing.hold_most + timing.hold
 
 
-class Branch:
+class TreeLink:
     """A link that is in use: of the tree, or no longer."""
 
     __slots__ = ("life", "until", "up", "up_until")
@@ -46,7 +46,7 @@ class Spanning:
         self.plane = plane
         self.root = plane.node
         self.parent: str | None = None
-        self.branches: dict[str, Branch] = {}
+        self.branches: dict[str, TreeLink] = {}
         self.hops: dict[str, str] = {}  # paths that have been the same for a while
         self._named = root
         self._routes = plane.routes
@@ -80,7 +80,7 @@ class Spanning:
             del self.branches[name]
         for name in sorted(self._tree):
             if name not in self.branches and name in known and known[name].up:
-                self.branches[name] = Branch(known[name].life)
+                self.branches[name] = TreeLink(known[name].life)
                 opened.append(name)
         for name, branch in self.branches.items():
             self._lead(name, branch, now)
@@ -93,7 +93,7 @@ class Spanning:
         above = set() if self.parent is None else {self.parent}
         self._tree = frozenset(above.union(routes.children(self.root)))
 
-    def _lead(self, name: str, branch: Branch, now: int) -> None:
+    def _lead(self, name: str, branch: TreeLink, now: int) -> None:
         if name == self.parent:
             branch.up, branch.up_until = True, None
         elif branch.up and branch.up_until is None:

@@ -111,10 +111,10 @@ class OwnArc:
         return {*(self.used or ()), *self.newest}
 
 
-class Held:
+class HeldPortion:
     """The table of a portion, as its head has told it."""
 
-    __slots__ = ("acted", "at", "covers", "number", "recent", "said", "settled", "texts")
+    __slots__ = ("acted", "at", "covers", "joined", "number", "recent", "said", "settled", "texts")
 
     def __init__(self) -> None:
         self.number = 0
@@ -122,6 +122,7 @@ class Held:
         self.covers = NOBODY
         self.recent = False  # whether its arcs have yet to take it in
         self.acted: dict[int, int] = {}  # by end: the number of an arc that must settle first
+        self.joined: dict[int, int] = {}  # by end: the number of an arc since it holds the portion
         self.settled = 0
         self.said: tuple[int, int, Group] | None = None  # what the head was told last
         self.at = 0  # when to claim again
@@ -146,7 +147,7 @@ class Arcs:
         self.node, self.circle = substrate.node, substrate.circle
         self.root = OwnArc(substrate.key)
         self.arcs: dict[int, OwnArc] = {substrate.key: self.root}
-        self.held: dict[Portion, Held] = {}
+        self.held: dict[Portion, HeldPortion] = {}
         self.texts: Wanted = ()  # what this node wants itself
         self._lives = lives
         self._distances: list[int] = []  # of all nodes from this one
@@ -254,6 +255,11 @@ class Arcs:
                 held.acted = {
                     end: arc.number for end, arc in self.arcs.items() if portion in arc.portions()
                 }
+            held.joined = {
+                end: held.joined.get(end, arc.number)
+                for end, arc in self.arcs.items()
+                if portion in arc.portions()
+            }
         self._claim_all(now, out)
         self._tell_all(now, out)
         if self._refresh_at is None and self.held:
@@ -312,7 +318,7 @@ class Arcs:
             del self.held[portion]
             self._claim(portion, None, now, out)
         for portion in sorted(needed - self.held.keys()):
-            self.held[portion] = Held()
+            self.held[portion] = HeldPortion()
         self._retry_at = None
         for portion, held in self.held.items():
             acted = all(
@@ -330,7 +336,9 @@ class Arcs:
             if not held.number:
                 self._retry_at = earliest(self._retry_at, held.at)
 
-    def _claim(self, portion: Portion, held: Held | None, now: int, out: list[Action]) -> None:
+    def _claim(
+        self, portion: Portion, held: HeldPortion | None, now: int, out: list[Action]
+    ) -> None:
         self._number += 1
         wanted = held is not None
         number, settled, trees = (held and held.said) or (0, 0, NOBODY)
@@ -342,14 +350,15 @@ class Arcs:
         found = NOBODY
         for arc in self.arcs.values():
             if arc.used is not None and portion in arc.used:
-                found += self.reached(arc)
+                found += self.reached(arc, self.held[portion].joined.get(arc.end, arc.number))
         return found
 
-    def reached(self, arc: OwnArc) -> Group:
-        """The publishers whose events come for an arc."""
+    def reached(self, arc: OwnArc, number: int) -> Group:
+        """The publishers whose events come for an arc by a table of this number or a newer one."""
         found = self.own if arc is self.root else NOBODY
         for claimant in arc.claimants.values():
-            found += claimant.trees
+            if claimant.settled >= number:
+                found += claimant.trees
         return found
 
     def _tell_all(self, now: int, out: list[Action]) -> None:
@@ -398,12 +407,16 @@ class Arcs:
         return {end: arc.number for end, arc in self.arcs.items()}
 
     def established(self, numbers: dict[int, int]) -> bool:
-        """Whether these tables have arrived in the trees of all publishers in reach."""
+        """Whether these tables have arrived in the trees of all publishers in reach.
+
+        For an arc that was claimed later, it is the first one told.
+        """
         trees = NOBODY
         for arc in self.arcs.values():
-            trees += self.reached(arc)
-            if arc.settled() < numbers.get(arc.end, 0):
+            number = numbers.setdefault(arc.end, arc.number)  # it may have been claimed since
+            if not arc.number or arc.settled() < number:
                 return False
+            trees += self.reached(arc, number)
         return trees == self.expected(self.substrate.key)
 
     # How it is
