@@ -192,25 +192,18 @@ def test_the_event_in_an_envelope_is_found_and_no_parcel_holds_a_parcel() -> Non
 
 def test_a_copy_is_dropped_and_what_comes_back_by_a_detour_is_not() -> None:
     copies = Copies()
-<<<<<<< HEAD
     assert copies.first(Parcel("a", 1, 1, "b", 2, Reminder(1, 1)))
     assert not copies.first(Parcel("a", 1, 1, "b", 2, Reminder(1, 1)))
     assert copies.first(Parcel("a", 1, 1, "b", 4, Reminder(1, 1)))
     assert not copies.first(Parcel("a", 1, 1, "b", 2, Reminder(1, 1)))
     assert copies.first(Parcel("a", 2, 1, "b", 2, Reminder(1, 1)))  # of another life
-=======
-    assert copies.first(Parcel("a", 1, 1, "b", 2, Again()))
-    assert not copies.first(Parcel("a", 1, 1, "b", 2, Again()))
-    assert copies.first(Parcel("a", 1, 1, "b", 4, Again()))
-    assert not copies.first(Parcel("a", 1, 1, "b", 2, Again()))
-    assert copies.first(Parcel("a", 2, 1, "b", 2, Again()))  # of another life
 
 
 def test_a_node_that_has_yet_to_compute_its_routes_holds_a_parcel() -> None:
     plane = LinkState("b", 1, USUAL, Topologies())
     carried = Carried("b", plane)
     out: list[Action] = []
-    parcel = Parcel("a", 1, 1, "c", 0, Again())
+    parcel = Parcel("a", 1, 1, "c", 0, Reminder(1, 1))
     plane.link_up("c", 1, 0, out)  # there is news, so routes will be computed
     out.clear()
     assert carried.received("a", parcel, out) is None
@@ -223,4 +216,3 @@ def test_a_node_that_has_yet_to_compute_its_routes_holds_a_parcel() -> None:
     assert [type(action) for action in out] == [Drop]
     carried.rerouted(out)
     assert len(out) == 1
->>>>>>> chord23
