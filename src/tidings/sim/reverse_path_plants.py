@@ -10,10 +10,8 @@ from tidings.routing.planes.link_table import LinkTables
 from tidings.routing.planes.spanning import Spanning
 from tidings.routing.protocol import (
     Action,
-    Advertise,
     Cause,
     Established,
-    InForce,
     Subscribe,
 )
 from tidings.routing.protocols import Make
@@ -176,19 +174,6 @@ class UnadvertiseKeeps(ReversePathRouter):
         return super().is_told(text, name) or kept
 
 
-class InForceAtOnce(ReversePathRouter):
-    """Says that an advertisement is in force as soon as it is made."""
-
-    def handle(self, cause: Cause, now: int) -> list[Action]:
-        out = super().handle(cause, now)
-        if isinstance(cause, Advertise):
-            for own in self.advertised._own.values():
-                own.in_force = own.said = True
-            out = [action for action in out if not isinstance(action, InForce)]
-            out.append(InForce((cause.id,)))
-        return out
-
-
 class MortalMergers(Mergers):
     def __init__(self, most_filters: int) -> None:
         super().__init__(most_filters)
@@ -283,7 +268,6 @@ REVERSE_PATH_BUGS: Final[dict[str, Bug]] = {
     "removes first": Bug("covering", RemovesFirst, first=1),
     "forgets what nobody advertises": Bug("advertisements", ForgetsUnadvertised),
     "unadvertise keeps": Bug("advertisements", UnadvertiseKeeps),
-    "in force at once": Bug("advertisements", InForceAtOnce),
     "merger dies with a member": Bug("merging", MergerDiesWithAMember),
     "merger tightens too much": Bug("merging", TightensTooMuch),
     "legs mixed": Bug("rooted", LegsMixed),
