@@ -295,9 +295,10 @@ class StructuredRouter:
 
     def _woken(self, now: int, out: list[Action]) -> None:
         if self.plane.wake(now, out):
-            self.carrier.rerouted(out)
             self._look_around(now, out)
         self._look_if_settled(now, out)
+        if self.plane.is_settled():
+            self.carrier.rerouted(out)
         self.substrate.wake(now, out)
         if self._early:
             self._deliver_early(now, out)
