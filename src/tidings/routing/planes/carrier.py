@@ -61,7 +61,7 @@ class Carried:
         return self._plane.routes.hop.keys()
 
     def rerouted(self, out: list[Action]) -> None:
-        """The plane has computed its routes: what was held goes on, or there is no path."""
+        """The plane is settled: what was held goes on, or there is no path."""
         held, self._held = self._held, []
         for parcel in held:
             self._pass(parcel, out)
@@ -83,14 +83,15 @@ class Carried:
 
     def _pass(self, parcel: Parcel, out: list[Action]) -> bool:
         hop = self._plane.routes.hop.get(parcel.target)
-        if hop is None and not self._plane.is_settled() and len(self._held) < MOST_HELD:
+        is_up = hop is not None and self._plane.neighbours.is_up(hop)
+        if not is_up and not self._plane.is_settled() and len(self._held) < MOST_HELD:
             self._held.append(parcel)
             return True
         if hop is None:
             out.append(Drop("no path", parcel))
         elif parcel.hops > MOST_HOPS:
             out.append(Drop("too many hops", parcel))
-        elif not self._plane.neighbours.is_up(hop):
+        elif not is_up:
             out.append(Drop("the link is down", parcel))
         else:
             out.append(Send(hop, parcel))

@@ -208,7 +208,10 @@ class Chord:
 
     def wake(self, now: int, out: list[Action]) -> None:
         """Do what is due."""
-        silent = [n for n, one in self._asked.items() if now - one.since >= self.timing.dead]
+        silent: list[str] = []
+        if not self._sees:  # else a slow answer says nothing: the carrier knows who is there
+            dead = self.timing.dead
+            silent = [n for n, one in self._asked.items() if now - one.since >= dead]
         for name in silent:
             self._silent[name] = now + PAUSE * self._round
         self.lost(silent, now, out)

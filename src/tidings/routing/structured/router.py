@@ -133,6 +133,7 @@ class StructuredRouter:
         self.substrate: Substrate = self.make_substrate(options)
         self.service: Service = self.make_service(options)
         self._early: list[tuple[int, Publication]] = []  # until when, and what
+        self._has_news = False  # records that have come since this node last looked around
         self._clock = Steady()
 
     def make_substrate(self, options: Any) -> Substrate:
@@ -281,8 +282,8 @@ class StructuredRouter:
                 self.plane.hello(neighbour, packet, now, out)
             case Records():
                 self.plane.news(neighbour, packet, now, out)
-                if self.plane.is_settled():
-                    self._look_around(now, out)
+                self._has_news = True
+                self._look_if_settled(now, out)
             case Summary():
                 self.plane.summary(neighbour, packet, now, out)
             case Answer():
@@ -294,11 +295,19 @@ class StructuredRouter:
 
     def _woken(self, now: int, out: list[Action]) -> None:
         if self.plane.wake(now, out):
-            self.carrier.rerouted(out)
             self._look_around(now, out)
+        self._look_if_settled(now, out)
+        if self.plane.is_settled():
+            self.carrier.rerouted(out)
         self.substrate.wake(now, out)
         if self._early:
             self._deliver_early(now, out)
+
+    def _look_if_settled(self, now: int, out: list[Action]) -> None:
+        """Records have come: a node may have begun a new life without a change of links."""
+        if self._has_news and self.plane.is_settled():
+            self._has_news = False
+            self._look_around(now, out)
 
     def _look_around(self, now: int, out: list[Action]) -> None:
         """See who is there, and tell the parts of this node what has changed."""
