@@ -50,6 +50,7 @@ class Twig:
         "their_held",
         "their_settled",
         "theirs",
+        "told_at",
         "turn",
         "types",
         "wait",
@@ -71,7 +72,7 @@ class Twig:
         self.settled = 0
         self.answer = (0, 0)  # held and settled, as the other was told last
         self.at = self.wait = 0
-        self.heard_at = 0
+        self.heard_at = self.told_at = 0
 
     def is_quiet(self) -> bool:
         """Whether the other has all that it was told, and has acted on it."""
@@ -279,7 +280,9 @@ class Hermes:
             twig.publishes, twig.whole = packet.publishes, packet.whole
             twig.recent = True
         elif twig.answer != (packet.number, packet.number):
-            twig.at = now  # it has not heard the answer
+            # It has not heard the answer. Two that both wait must not answer each other for ever.
+            if now - twig.told_at >= self.timing.retry:
+                twig.at = now
         twig.their_held = max(twig.their_held, min(packet.held, twig.number))
         twig.their_settled = max(twig.their_settled, min(packet.settled, twig.number))
 
@@ -503,7 +506,7 @@ class Hermes:
         answer = (twig.held, twig.settled)
         late = now >= twig.at and (not twig.is_quiet() or twig.at == now)
         if late or answer[1] != twig.answer[1] or (refresh and is_up):
-            twig.answer = answer
+            twig.answer, twig.told_at = answer, now
             twig.wait = min(2 * twig.wait or self.timing.retry, MOST_PATIENCE * self.timing.retry)
             twig.at = now + twig.wait
             self._turn += 1
