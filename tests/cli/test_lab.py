@@ -47,7 +47,7 @@ def test_an_experiment_is_run_and_reported(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["run", "fig8"], "expected some of f8-figure8, "),
+        (["run", "fig8"], "expected some of f2-protocols, "),
         (["report", "u9"], "found 'u9'"),
         (["run", "--quick", "--tiny"], "expected --quick or --tiny, found both"),
     ],

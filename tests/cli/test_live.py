@@ -107,7 +107,10 @@ def test_publishers_advertise_and_get_replies() -> None:
     [
         (["serve", "--listen", "nowhere"], "--listen: expected HOST:PORT, found 'nowhere'"),
         (["serve", "--listen", "0.0.0.0:7471"], "[[access]]"),
-        (["serve", "--protocol", "magic"], "protocol: expected one of cbcb, subscriptions, flood"),
+        (
+            ["serve", "--protocol", "magic"],
+            "protocol: expected one of cbcb, subscriptions, covering",
+        ),
         (["serve", "--option", "characters"], "expected options such as key=value"),
         (["serve", "--option", "filter=1"], "expected one of characters, constants, filters"),
         (["serve", "--config", "missing.toml"], "missing.toml: No such file"),
