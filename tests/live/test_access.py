@@ -149,7 +149,10 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
         ("listen = '127.0.0.1:1'", "name: expected"),
         ("name = 'a'\nlisten = 'here'", "listen: expected HOST:PORT"),
         ("name = 'a'\nlisten = '0.0.0.0:7000'", "expected [[access]] tables"),
-        ("name = 'a'\nprotocol = 'magic'", "protocol: expected one of cbcb, subscriptions, covering"),
+        (
+            "name = 'a'\nprotocol = 'magic'",
+            "protocol: expected one of cbcb, subscriptions, covering",
+        ),
         ("name = 'a'\noptions = 'fast'", "options: expected a table"),
         ("name = 'a'\noptions = {characters = 'x'}", "option: characters: expected `int`"),
         ("name = 'a'\ncolour = 'red'", "found 'colour'"),

@@ -103,6 +103,7 @@ def _layered(who: str, how: str) -> Row:
         confirms=True,
         ordered=NEVER if who == "regions" else UNCHANGED,
         narrow=options(rendezvous="hash:kind", replicas=2, hops=2, places=3),
+        own=frozenset(options.__struct_fields__),  # nodes agree on them by epochs
     )
 
 

@@ -24,8 +24,10 @@ POLICIES: Final = ("block", "drop", "disconnect")
 
 MAX_PREDICATE: Final = 64 * 1024  # characters
 MAX_NAME: Final = 128  # characters
+MAX_AGREEMENT: Final = 2_048  # characters
 MAX_WINDOW: Final = 65_536  # deliveries sent ahead of `Take`
 Name = Annotated[str, Meta(max_length=MAX_NAME)]
+Agreement = Annotated[str, Meta(max_length=MAX_AGREEMENT)]
 Number = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Text = Annotated[str, Meta(max_length=MAX_PREDICATE)]
 
@@ -58,7 +60,7 @@ class Join(Struct, frozen=True, array_like=True, tag=2):
     began: Number  # drawn whenever this end begins the link anew: names its numbers
     known: Number  # the other end's `began` whose numbers this one holds, or 0
     heard: Number  # the newest number received of those
-    protocol: Name = ""  # with the options that both ends must have alike; empty: any
+    protocol: Agreement = ""  # with the options that both ends must have alike; empty: any
 
 
 class Opened(Struct, frozen=True, array_like=True, tag=3):
