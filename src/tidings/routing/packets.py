@@ -410,7 +410,6 @@ class Branch(Struct, frozen=True, gc=False, array_like=True, tag=69):
     joined: bool  # or I am no longer your child
     number: int  # of what follows, as far as the next comment
     predicates: tuple[str, ...]  # what is wanted on my side
-    types: tuple[int, ...]  # to the directory: the types that are published on my side
     publishes: bool  # upward: whether someone on my side publishes, and must hear what others want
     whole: bool  # downward: whether the predicates are all that is wanted beyond
     held: int  # the number of what you said last that I hold

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
+from tidings.routing.packets import Publication
+from tidings.routing.protocol import Action
 from tidings.routing.structured.arcs import Arcs, OwnArc, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
@@ -78,18 +80,14 @@ class NumbersBeginAgain(Arcs):
         self._tables = before
 
 
-class RegisteredAtOnce(Hermes):
-    """Does not wait until the directory knows a new type."""
+class NotInTheDirectory(Hermes):
+    """Sends events to the trees of their types only."""
 
-    def is_registered(self) -> bool:
-        return True
-
-
-class DirectoryJoinsNothing(Hermes):
-    """Leaves predicates without a type in the directory, where no event of a type comes."""
-
-    def types(self) -> set[int]:
-        return set(self.published())
+    def _pass_on(
+        self, number: int, publication: Publication, source: str | None, out: list[Action]
+    ) -> None:
+        if number != DIRECTORY:
+            super()._pass_on(number, publication, source, out)
 
 
 class HermesSettledAtOnce(Hermes):
@@ -142,8 +140,7 @@ STRUCTURED_BUGS: Final[dict[str, StructuredBug]] = {
     "trees not counted": StructuredBug(_trees(arcs=TreesNotCounted)),
     "division at once": StructuredBug(_trees(arcs=DivisionAtOnce)),
     "numbers begin again": StructuredBug(_trees(arcs=NumbersBeginAgain), first=5),
-    "registered at once": StructuredBug(_types(RegisteredAtOnce), TYPED),
-    "directory joins nothing": StructuredBug(_types(DirectoryJoinsNothing), TYPED),
+    "not in the directory": StructuredBug(_types(NotInTheDirectory), TYPED),
     "settled at once": StructuredBug(_types(HermesSettledAtOnce), TYPED),
     "forgets siblings": StructuredBug(_types(ForgetsSiblings), TYPED),
     "tells nothing down": StructuredBug(_types(TellsNothingDown), TYPED),

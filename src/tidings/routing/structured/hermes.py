@@ -7,9 +7,9 @@ wants never leaves its node. What is said between two nodes is numbered, whole e
 answered twice: when it has arrived, and when all behind have acted on it. So a node knows when a
 subscription is established.
 
-A predicate that names no type lies in one more tree, the *directory*, and so do the types that are
-published. Its root joins the tree of each such type on behalf of all who are in the directory. An
-event also climbs the directory until its type is known there.
+A predicate that names no type lies in one more tree, the *directory*. Every event goes there, too,
+whatever its types. The directory is a tree as the others are: it carries predicates down to
+publishers, so an event leaves its node only for those who lie there and want it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_BRANCHES: Final = 65_536  # of a node, in all trees
 PUBLISHER: Final = 600 * SECOND
 EVENTS: Final = 4_096  # that a node remembers in each tree
 
-Said = tuple[Wanted, tuple[int, ...], bool, bool]  # predicates, types, publishes, whole
+Said = tuple[Wanted, bool, bool]  # predicates, publishes, whole
 
 
 class Twig:
@@ -52,7 +52,6 @@ class Twig:
         "theirs",
         "told_at",
         "turn",
-        "types",
         "wait",
         "whole",
     )
@@ -63,7 +62,6 @@ class Twig:
         self.number = 0  # of that
         self.their_held = self.their_settled = 0  # of that: what the other has said it has
         self.theirs: Wanted = ()  # what the other wants
-        self.types: tuple[int, ...] = ()
         self.publishes = self.whole = False
         self.held = 0  # the number of what the other has told
         self.turn = 0
@@ -96,6 +94,10 @@ class Tree:
     def parents(self) -> list[str]:
         """The nodes above: one, and for a while those that were."""
         return [*([self.parent] if self.parent is not None else []), *self.former]
+
+    def is_needed(self) -> bool:
+        """Whether this node must be in the tree, even if nobody is below it there."""
+        return bool(self.own) or self.published_at is not None
 
     def first(self, publication: Publication) -> bool:
         """Whether an event has not been in this tree yet; from now on it has."""
@@ -156,9 +158,8 @@ class Hermes:
 
     def advertised(self, id: str, now: int, out: list[Action]) -> None:
         """An advertisement has been taken: nodes with publishers hear what others want."""
-        for number in placed_in(self.options, self.local.advertisements[id]):
-            if number != DIRECTORY:
-                self._publishes(number, now)
+        for number in {*placed_in(self.options, self.local.advertisements[id]), DIRECTORY}:
+            self._publishes(number, now)
         out.append(InForce((id,)))  # until they have heard it, events climb to the root
 
     def unadvertised(self, id: str, now: int, out: list[Action]) -> None:
@@ -182,19 +183,9 @@ class Hermes:
 
     def publish(self, publication: Publication, now: int, out: list[Action]) -> None:
         """Someone here publishes."""
-        for number in types_of(self.options, publication.event):
+        for number in (*types_of(self.options, publication.event), DIRECTORY):
             self._publishes(number, now)
             self._pass_on(number, publication, None, out)
-        if not self.is_registered():
-            self._pass_on(DIRECTORY, publication, None, out)
-
-    def is_registered(self) -> bool:
-        """Whether the directory knows all types that are published here."""
-        tree = self.trees.get(DIRECTORY)
-        if tree is None or self._changed:
-            return False
-        told = [twig for name, twig in tree.twigs.items() if name in tree.parents()]
-        return all(twig.is_quiet() for twig in told) and len(told) == len(tree.parents())
 
     def _pass_on(
         self, number: int, publication: Publication, source: str | None, out: list[Action]
@@ -206,8 +197,6 @@ class Hermes:
         for name, _ in self.chosen(tree, publication.event):
             if name != source:
                 self.router.carrier.send(name, Typed(number, publication), out)
-        if number != DIRECTORY and self._is_directory():
-            self._pass_on(DIRECTORY, publication, None, out)
 
     def chosen(self, tree: Tree, event: dict[str, Any]) -> list[tuple[str, str]]:
         """The nodes beside this one in a tree that get an event, and why each."""
@@ -226,9 +215,6 @@ class Hermes:
             if twig.is_child and name not in parents and any_wants(twig.theirs, event):
                 found.append((name, f"below, {shortened(' or '.join(twig.theirs))} is wanted"))
         return found
-
-    def _is_directory(self) -> bool:
-        return DIRECTORY in self.trees and self.trees[DIRECTORY].parent is None
 
     # Packets
 
@@ -250,7 +236,7 @@ class Hermes:
 
     def _say_farewell(self, number: int, name: str, out: list[Action]) -> None:
         self._turn += 1
-        said = (0, (), (), False, False, 0, 0)
+        said = (0, (), False, False, 0, 0)
         self.router.carrier.send(name, Branch(number, self._turn, True, False, *said), out)
 
     def _heard(self, source: str, packet: Branch, now: int, out: list[Action]) -> None:
@@ -269,20 +255,19 @@ class Hermes:
         if packet.turn <= twig.turn:
             return
         self._touched.add(packet.tree)
-        if packet.tree == DIRECTORY or self._is_directory():
-            self._changed = True
         twig.turn, twig.heard_at = packet.turn, now
         twig.is_child = packet.upward and packet.joined
         if packet.number > twig.held:
             twig.held = packet.number
             twig.theirs = united(map(readable, packet.predicates)) if packet.joined else ()
-            twig.types = tuple(t for t in packet.types if 0 <= t <= self.options.trees)
             twig.publishes, twig.whole = packet.publishes, packet.whole
             twig.recent = True
-        elif twig.answer != (packet.number, packet.number):
+        elif (
+            twig.answer != (packet.number, packet.number)
+            and now - twig.told_at >= self.timing.retry
+        ):
             # It has not heard the answer. Two that both wait must not answer each other for ever.
-            if now - twig.told_at >= self.timing.retry:
-                twig.at = now
+            twig.at = now
         twig.their_held = max(twig.their_held, min(packet.held, twig.number))
         twig.their_settled = max(twig.their_settled, min(packet.settled, twig.number))
 
@@ -314,13 +299,10 @@ class Hermes:
         touched = {n: t for n, t in self.trees.items() if self._changed or n in self._touched}
         self._touched = set()
         refresh = self._refresh_at is not None and now >= self._refresh_at
-        rounds = 0
-        while self._changed and rounds < 4:  # the directory may join trees that were new
+        if self._changed:
             self._changed = False
             self._due_at = None
-            rounds += 1
             self._climb_on(now)
-            self._join_types()
             touched = self.trees
         for number, name in self._farewells:  # if it gets lost, the other forgets us by its age
             self._say_farewell(number, name, out)
@@ -359,7 +341,7 @@ class Hermes:
             if old and not self._advertises(number):
                 tree.published_at = None
             for name in tree.parents():
-                if name not in tree.twigs and (tree.twigs or self._is_needed(number, tree)):
+                if name not in tree.twigs and (tree.twigs or tree.is_needed()):
                     tree.twigs[name] = Twig()
             for name, twig in list(tree.twigs.items()):
                 gone = not twig.is_child and name not in tree.parents()
@@ -367,16 +349,8 @@ class Hermes:
                 if gone or silent:
                     del tree.twigs[name]
                     self._farewells[number, name] = None
-            if not tree.twigs and not self._is_needed(number, tree) and not tree.seen:
+            if not tree.twigs and not tree.is_needed() and not tree.seen:
                 del self.trees[number]
-
-    def _is_needed(self, number: int, tree: Tree) -> bool:
-        """Whether this node must be in a tree, even if nobody is below it there."""
-        if tree.own or tree.published_at is not None:
-            return True
-        if number == DIRECTORY:
-            return bool(self.published())
-        return self._is_directory() and number in self.types()
 
     def lease(self) -> int:
         """For how long a node counts as a publisher of a type after its last event of it."""
@@ -386,44 +360,11 @@ class Hermes:
         texts = self.local.advertisements.values()
         return any(number in placed_in(self.options, text) for text in texts)
 
-    def published(self) -> tuple[int, ...]:
-        """The types that are published here."""
-        return tuple(
-            number
-            for number, tree in self.trees.items()
-            if number != DIRECTORY and tree.published_at is not None
-        )
-
-    def types(self) -> set[int]:
-        """The types that are published here or below here in the directory."""
-        found = set(self.published())
-        tree = self.trees.get(DIRECTORY)
-        if tree is not None:
-            for name, twig in tree.twigs.items():
-                if twig.is_child and name not in tree.parents():
-                    found.update(twig.types)
-        return found
-
-    def _join_types(self) -> None:
-        """The directory must be there where a type is published; its root is in all their trees."""
-        if self.published():
-            self._tree(DIRECTORY)
-        if self._is_directory():
-            for number in self.types():
-                self._tree(number)
-
-    def own(self, number: int) -> Wanted:
-        """What this node wants in a tree: the directory's root, all that is wanted in that too."""
-        tree = self.trees[number]
-        if number == DIRECTORY or not self._is_directory() or number not in self.types():
-            return tree.own
-        return united([*tree.own, *self.below(DIRECTORY, None)])
-
     def below(self, number: int, but: str | None) -> Iterable[str]:
         """What this node and those below it want in a tree, but for one of them."""
         tree = self.trees[number]
         parents = tree.parents()
-        yield from tree.own if number == DIRECTORY else self.own(number)
+        yield from tree.own
         for name, twig in tree.twigs.items():
             if twig.is_child and name != but and name not in parents:
                 yield from twig.theirs
@@ -437,10 +378,9 @@ class Hermes:
             if other not in parents
         )
         for name, twig in tree.twigs.items():
-            said: Said = ((), (), False, False)
+            said: Said = ((), False, False)
             if name in parents:
-                types = tuple(sorted(self.types())) if number == DIRECTORY else ()
-                said = (united(self.below(number, name)), types, tree.publishes, False)
+                said = (united(self.below(number, name)), tree.publishes, False)
             elif twig.is_child and twig.publishes:
                 whole = tree.parent is None
                 above: Wanted = ()
@@ -448,7 +388,7 @@ class Hermes:
                     up = tree.twigs.get(tree.parent or "")
                     whole = up is not None and up.whole and up.held > 0
                     above = up.theirs if up is not None else ()
-                said = (united([*self.below(number, name), *above]), (), False, whole)
+                said = (united([*self.below(number, name), *above]), False, whole)
             if twig.said != said:
                 twig.said = said
                 self._numbers += 1
@@ -459,19 +399,13 @@ class Hermes:
         """For what has come: the numbers that must settle before it has."""
         for number, tree in touched.items():
             for name, twig in tree.twigs.items():
-                if not twig.recent:
-                    continue
-                twig.recent = False
-                concerned = {number: name}
-                if number == DIRECTORY and self._is_directory():
-                    concerned |= dict.fromkeys(self.types(), "")
-                twig.acted = {
-                    (one, other): there.number
-                    for one, but in concerned.items()
-                    if one in self.trees
-                    for other, there in self.trees[one].twigs.items()
-                    if other != but
-                }
+                if twig.recent:
+                    twig.recent = False
+                    twig.acted = {
+                        (number, other): there.number
+                        for other, there in tree.twigs.items()
+                        if other != name
+                    }
 
     def has_acted(self, numbers: dict[tuple[int, str], int]) -> bool:
         """Whether others have settled up to these numbers.
@@ -510,7 +444,7 @@ class Hermes:
             twig.wait = min(2 * twig.wait or self.timing.retry, MOST_PATIENCE * self.timing.retry)
             twig.at = now + twig.wait
             self._turn += 1
-            predicates, types, publishes, whole = twig.said or ((), (), False, False)
+            predicates, publishes, whole = twig.said or ((), False, False)
             packet = Branch(
                 number,
                 self._turn,
@@ -518,7 +452,6 @@ class Hermes:
                 True,
                 twig.number,
                 predicates,
-                types,
                 publishes,
                 whole,
                 *answer,
@@ -574,10 +507,7 @@ class Hermes:
         """The nodes to which an event of this source would be sent from here, and why each."""
         found: dict[str, str] = {}
         before = dict(self.counts)
-        numbers = types_of(self.options, event)
-        if not self.is_registered() or self._is_directory():
-            numbers.append(DIRECTORY)
-        for number in numbers:
+        for number in (*types_of(self.options, event), DIRECTORY):
             found.update(dict(self.chosen(self._tree(number), event)))
         self.counts = before
         return found

@@ -80,7 +80,7 @@ def wrong_trees(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
 
 
 def wrong_types(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
-    """What is wrong at nodes with a tree per type: rings, parents, types, and tables."""
+    """What is wrong at nodes with a tree per type: rings, parents, and tables."""
     wrong = list(wrong_rings(nodes, situation))
     if wrong:
         yield from wrong
@@ -105,13 +105,6 @@ def _wrong_trees_of_types(
 ) -> Iterator[str]:
     services = {name: node.service for name, node in nodes.items()}
     some = services[ring.nodes[0]]
-    directory = ring.owner(some.key_of(DIRECTORY))
-    types = services[directory].types()
-    for name, service in services.items():
-        # Who does not count itself as registered sends its events to the directory as well.
-        missing = set(service.published()) - types
-        if missing and (situation.exact or service.is_registered()):
-            yield f"the directory {directory} does not know the types {missing} of {name}"
     for number in sorted({number for service in services.values() for number in service.trees}):
         key = some.key_of(number)
         above = {name: ring.hop(name, key) for name in ring.nodes}
@@ -129,13 +122,6 @@ def _wrong_trees_of_types(
                 for text in situation.subscriptions.get(name, {}).values()
                 if _lies_and_matches(some.options, number, text, event)
             }
-            untyped = number != DIRECTORY and any(
-                _lies_and_matches(some.options, DIRECTORY, text, event)
-                for name in ring.nodes
-                for text in situation.subscriptions.get(name, {}).values()
-            )
-            if untyped and number in types:
-                wanting.add(directory)
             behind = {name for one in wanting for name in _up(above, one)}
             for name, parent in above.items():
                 tree = None if parent is None else services[parent].trees.get(number)
@@ -174,33 +160,18 @@ def objection_to_types(
     """
     ring = IdealRing(situation.truth.reaches(source))
     options = options or HermesOptions()
-    numbers = types_of(options, event)
-    directory = ring.owner(ring.circle.key(f"type {DIRECTORY}"))
     must: set[tuple[str, str]] = set()
     may: set[tuple[str, str]] = set()
-    for number in (*numbers, DIRECTORY):
+    for number in (*types_of(options, event), DIRECTORY):
         key = ring.circle.key(f"type {number}")
         above = {name: ring.hop(name, key) for name in ring.nodes}
-        start = directory if number == DIRECTORY else source
         climbing = list(_up(above, source))
         may.update(link for a, b in pairwise(climbing) for link in path(hops, a, b))
-        wanting = {
-            name
-            for name in ring.nodes
-            for text in situation.subscriptions.get(name, {}).values()
-            if _lies_and_matches(options, number, text, event)
-        }
-        if number == DIRECTORY and wanting:  # it comes there by the tree of a type, or climbs
-            for other in numbers:
-                up = {name: ring.hop(name, ring.circle.key(f"type {other}")) for name in ring.nodes}
-                for a, b in _between(up, source, directory):
-                    may.update(path(hops, a, b))
-        for name in wanting:
-            for a, b in _between(above, start, name):
-                (must if number != DIRECTORY else may).update(path(hops, a, b))
-            if number == DIRECTORY:
+        for name in ring.nodes:
+            texts = situation.subscriptions.get(name, {}).values()
+            if any(_lies_and_matches(options, number, text, event) for text in texts):
                 for a, b in _between(above, source, name):
-                    may.update(path(hops, a, b))
+                    must.update(path(hops, a, b))
     found = set(taken)
     if must <= found and (not situation.exact or found <= must | may):
         return None
