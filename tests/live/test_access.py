@@ -151,7 +151,7 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
         ("name = 'a'\nlisten = '0.0.0.0:7000'", "expected [[access]] tables"),
         (
             "name = 'a'\nprotocol = 'magic'",
-            "protocol: expected one of cbcb, subscriptions, covering",
+            "protocol: expected one of cbcb, subscriptions",
         ),
         ("name = 'a'\noptions = 'fast'", "options: expected a table"),
         ("name = 'a'\noptions = {characters = 'x'}", "option: characters: expected `int`"),

@@ -265,17 +265,7 @@ _TABLE: Final = (
             "test_a_root_that_dies_is_replaced",
         ),
     ),
-    Part(
-        "S15",
-        "Hermes: a rendezvous tree per event type",
-        _tests(
-            "routing/structured/test_hermes",
-            "test_the_root_of_a_type_is_the_node_in_charge_of_it",
-            "test_what_nobody_wants_stays_where_it_is_published",
-            "test_predicates_without_a_type_get_the_first_event_of_a_new_type",
-            "test_an_event_of_several_types_is_delivered_once",
-        ),
-    ),
+    Part("S15", "Hermes: a rendezvous tree per event type"),
     Part(
         "S16",
         "a tree per publisher over Chord",

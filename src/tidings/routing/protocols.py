@@ -67,6 +67,7 @@ class Row(NamedTuple):
     ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
     lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
     seamless: bool = True  # whether nothing gets lost while nodes and links are added
+    proven: bool = True  # whether seeds find nothing wrong; if not, its page says what they find
     boards: bool = False  # whether it finds links by a board
     narrow: Struct | None = None  # options with which nodes soon have to say something coarser
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
@@ -204,6 +205,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         foretells=False,
         ordered=NEVER,
         seamless=False,
+        proven=False,
         effort=4,
         narrow=HermesOptions(type="kind", trees=3),
     ),
