@@ -86,6 +86,8 @@ class ReplicatedRouter:
             case Woken():
                 if self.plane.wake(now, out):
                     self.replica.rerouted(now, out)
+                if self.plane.is_settled():
+                    self.carrier.rerouted(out)
                 self.replica.wake(now, out)
             case LinkUp(neighbour, cost):
                 self.plane.link_up(neighbour, cost, now, out)
