@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -128,6 +128,7 @@ def test_both_ends_agree_and_every_change_is_atomic_and_in_order(
 
 @settings(max_examples=examples(40))
 @given(steps, st.integers(0, 10_000))
+@example([set()] * 6, 2325)  # it takes repeated changes of before, and says so
 def test_a_neighbour_that_forgets_is_told_everything_again(
     changes: list[set[str]], seed: int
 ) -> None:

@@ -169,6 +169,11 @@ class LinkTables:
         if packet.taken > link.number or packet.settled > packet.taken:
             out.append(Drop("acknowledges what was not told", packet))
             return
+        if packet.mine > link.acknowledged > 0 and packet.taken < link.taken:
+            # It has forgotten, and has less than it had: of changes that came to it once more.
+            link.acknowledged = packet.mine
+            self._again(link, now, out)
+            return
         for number in range(link.taken + 1, packet.taken + 1):
             link.unanswered.pop(number, None)
         if packet.taken >= link.first:
