@@ -65,6 +65,11 @@ def test_routers_without_steps_for_the_algebra_lose_nothing(
     assert tally.as_dict()["delivered"] > 3
 
 
+def test_what_is_refused_is_not_held_though_its_replacement_is_accepted() -> None:
+    wrong, _ = failures("small", "all", range(9_000_157, 9_000_158))
+    assert not wrong
+
+
 @pytest.mark.parametrize("topology", ["ring:3", "ring:5", "ring:12", "grid:3x3"])
 def test_saturating_traffic_across_cycles_comes_to_its_end(topology: str, seed: int) -> None:
     wrong, tally = failures(topology, "none", range(seed, seed + 1), cross=12)

@@ -661,6 +661,9 @@ class ClientCore:
                 else:  # the present session has only heard of the one that it refused
                     again = m.Subscribe(self._next_request(), inbox.id, before)
                     self._ask(again, partial(self._resubscribed, inbox))
+            elif error is None and inbox.id not in self.inboxes:
+                # The subscription was refused in the meantime, and this was no replacement.
+                self._ask(m.Unsubscribe(self._next_request(), inbox.id), _ignore)
             answered(error, done)
 
         self._ask(m.Subscribe(self._next_request(), inbox.id, text), accepted)
