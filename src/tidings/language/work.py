@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from threading import local
 from typing import Any, Final
 
-STEPS: Final = 60_000  # of one operation
-STEPS_PER_CONSTRAINT: Final = 7  # where these are more
+STEPS: Final = 40_000  # of one operation
+STEPS_PER_CONSTRAINT: Final = 5  # where these are more
 
 
 class OutOfSteps(Exception):

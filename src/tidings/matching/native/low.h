@@ -38,12 +38,14 @@
 #define tidings_check(condition) assert(condition)
 
 /* Ask for large pages where there is much memory: a search reads it here and there, and the processor
- * knows the addresses of few pages. It is advice; nothing depends on it. */
+ * knows the addresses of few pages. It is advice; nothing depends on it. The advice is for whole
+ * pages, the first and the last too: else the kernel splits the area, and realloc has to copy it. */
 TIDINGS_INLINE void tidings_large_pages(void *at, size_t size) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
     if (size >= (size_t)1 << 22) {
-        uintptr_t first = ((uintptr_t)at + 4095) & ~(uintptr_t)4095;
-        madvise((void *)first, (size - (first - (uintptr_t)at)) & ~(size_t)4095, MADV_HUGEPAGE);
+        uintptr_t first = (uintptr_t)at & ~(uintptr_t)4095;
+        uintptr_t last = ((uintptr_t)at + size + 4095) & ~(uintptr_t)4095;
+        madvise((void *)first, last - first, MADV_HUGEPAGE);
     }
 #else
     (void)at, (void)size;
