@@ -226,6 +226,11 @@ ctypedef struct Search:
 cdef enum:
     NO_MEMBER = 0xFFFFFFFF
     MOST_ROWS = 32  # events that are searched for together, at most 64
+    AHEAD = 16  # blocks whose members are on their way from memory
+
+ctypedef struct Candidates:
+    const Member *members  # of a block
+    uint64_t mask  # those that have the event's values in their first three ranges
 
 ctypedef struct Rows:  # events that go through a segment together, so that they share its memory
     Search searches[MOST_ROWS]
@@ -580,20 +585,24 @@ cdef inline bint meets(const Search *search, uint32_t column, uint8_t low, uint8
     cdef const Codes *codes = &search.codes[column]
     return (codes.stamp == search.code_stamp) & (low <= codes.high) & (high >= codes.low)
 
-cdef int check_members(const Segment *segment, Search *search, size_t block, uint64_t mask) \
-        except -1 nogil:
-    cdef const Member *members = segment.members + BLOCK * block
+cdef int check_candidates(const Segment *segment, Search *search, const Candidates *candidates,
+                          uint32_t count) except -1 nogil:
+    """Compare the ranges that filters of some blocks have beyond three, then test their records."""
     cdef const Member *member
     cdef const Extra *extra
-    while mask:
-        member = &members[tidings_lowest(mask)]
-        mask &= mask - 1
-        extra = member.extra
-        # The last block of a group may not be full.
-        if member.record != NO_MEMBER and \
-                meets(search, extra[0].column, extra[0].low, extra[0].high) and \
-                meets(search, extra[1].column, extra[1].low, extra[1].high):
-            check(search, record_at(segment, member.record), False)
+    cdef uint64_t mask
+    cdef uint32_t i
+    for i in range(count):
+        mask = candidates[i].mask
+        while mask:
+            member = candidates[i].members + tidings_lowest(mask)
+            mask &= mask - 1
+            extra = member.extra
+            # The last block of a group may not be full.
+            if member.record != NO_MEMBER and \
+                    meets(search, extra[0].column, extra[0].low, extra[0].high) and \
+                    meets(search, extra[1].column, extra[1].low, extra[1].high):
+                check(search, record_at(segment, member.record), False)
     return 0
 
 cdef inline uint64_t meeting(const uint8_t *codes, const Codes *const *values, uint32_t sides) \
@@ -617,7 +626,11 @@ cdef inline uint64_t meeting_third(const Search *search, const uint8_t *ends, ui
     return left
 
 cdef int search_group(const Segment *segment, Search *search, const Group *group) except -1 nogil:
+    """Find the filters of a group. Members are fetched some blocks before they are looked at."""
     cdef const Codes *values[SIDES]
+    cdef Candidates candidates[AHEAD]
+    cdef Candidates *last
+    cdef uint32_t waiting = 0
     cdef uint32_t sides = group.sides, width = sides * ENDS, i
     cdef size_t block, nodes = (group.count + BLOCK - 1) // BLOCK, node
     cdef const uint8_t *boxes = segment.codes + <size_t> group.codes * ENDS
@@ -639,9 +652,19 @@ cdef int search_group(const Segment *segment, Search *search, const Group *group
             mask = meeting(codes, values, sides)
             if mask:
                 mask = meeting_third(search, codes + width, mask)
-            if mask:
-                check_members(segment, search, group.begin + block, mask)
-    return 0
+            if mask == 0:
+                continue
+            last = &candidates[waiting]
+            last.members = segment.members + BLOCK * (group.begin + block)
+            last.mask = mask
+            while mask:
+                tidings_prefetch(last.members + tidings_lowest(mask))
+                mask &= mask - 1
+            waiting += 1
+            if waiting == AHEAD:
+                check_candidates(segment, search, candidates, waiting)
+                waiting = 0
+    return check_candidates(segment, search, candidates, waiting)
 
 cdef int prepare_codes(const Segment *segment, Search *search) except -1 nogil:
     cdef size_t columns = 1 + segment.header.sizes[COLUMNS] // sizeof(Column)
