@@ -366,6 +366,7 @@ def test_a_constant_is_counted_once_however_long_it_is(monkeypatch: pytest.Monke
         ("", "for all events, write true"),
         ("where x = 1", "write only the condition"),
         ("x = 1;", "leave out the ;"),
+        ("x in (1; 2)", ", or ) (leave out the ;)"),
         ("a = 1, b = 2", "write and"),
         ("x => 1", "write >="),
         ("x ≠ 1", "write !="),

@@ -113,4 +113,5 @@ def hint_at(text: str, position: int) -> str | None:
 
 def with_hint(expected: str, hint: str) -> str:
     """What was expected, with a hint in parentheses behind it, or within those that end it."""
-    return f"{expected[:-1]}; {hint})" if expected.endswith(")") else f"{expected} ({hint})"
+    has_remark = expected.endswith(")") and "(" in expected  # and not the bracket itself
+    return f"{expected[:-1]}; {hint})" if has_remark else f"{expected} ({hint})"
