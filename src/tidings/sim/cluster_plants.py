@@ -670,7 +670,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         [(ClientCore, "_lost", moves_on)], benign=("cut client",)
     ),
     "another router delivers it again": ClusterPlant(
-        [(ClientCore, "_is_old", comes_again)], harmful=("kill router",), first=29
+        [(ClientCore, "_is_old", comes_again)], harmful=("kill router",), first=65
     ),
     "does not subscribe again": ClusterPlant(
         [(ClientCore, "_subscribe_again", resubscribes_nothing)], harmful=("kill router",)
