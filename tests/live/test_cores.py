@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,7 @@ from tidings.live.access import Principal
 from tidings.live.client_core import Address, ClientCore, Options
 from tidings.live.errors import RefusedError
 from tidings.live.inbox import Inbox
-from tidings.live.limits import LIMITS
+from tidings.live.limits import LIMITS, Limits
 from tidings.live.settings import Dial, Settings
 from tidings.routing.protocol import MILLISECOND, SECOND
 from tidings.sim.cluster import PORT, Cluster
@@ -33,6 +34,13 @@ class World:
 
     def start(self, settings: Settings) -> None:
         self.cluster.start_router(settings.node, settings, LIMITED)
+
+    def restart(self, name: str, limits: Limits = LIMITED) -> None:
+        """A router dies, and is back at once without its memory."""
+        settings = self.cluster.routers[name].settings
+        self.cluster.kill(self.cluster.routers[name])
+        self.cluster.start_router(name, settings, limits)
+        self.go(3 * SECOND)
 
     def go(self, lasts: int = SECOND) -> None:
         agenda = self.cluster.agenda
@@ -191,3 +199,83 @@ def test_a_session_expires_also_after_a_greeting_that_cannot_be_true() -> None:
         assert len(router.sessions) == 1
         world.go(round(router.settings.linger_s * SECOND))
         assert not router.sessions
+
+
+def held_by(world: World, router: str) -> set[int]:
+    """The numbers of the subscriptions that a router holds for its only client."""
+    (session,) = world.cluster.routers[router].core.sessions.values()
+    return set(session.subscriptions)
+
+
+def test_a_replacement_that_is_refused_changes_nothing() -> None:
+    world = World(a=())
+    ben = world.client("ben", "a")
+    inbox = world.subscribe("ben", "n = 1")
+    heard: list[Exception | None] = []
+    changes: list[bool] = []
+    inbox.on_change = lambda: changes.append(inbox.established)
+    for predicate in ("n = (", "n = 2", "n = )"):  # one after the other, before any answer
+        world.do(
+            "ben", partial(ben.replace, inbox, predicate, lambda error, _: heard.append(error))
+        )
+    assert not inbox.established
+    world.go()
+    assert [type(error) for error in heard] == [RefusedError, type(None), RefusedError]
+    assert inbox.established
+    assert changes[-1]
+    assert inbox.predicate == "n = 2"
+    world.restart("a")  # the new session gets the one that was accepted last
+    assert inbox.established
+    for number in (1, 2):
+        world.publish("ben", {"n": number})
+    world.go()
+    assert taken(inbox) == [{"n": 2}]
+
+
+def test_a_replacement_that_a_new_session_refuses_leaves_the_one_before() -> None:
+    world = World(a=())
+    ben = world.client("ben", "a")
+    inbox = world.subscribe("ben", "n = 1")
+    release = world.cluster.hold("ben", "a")
+    heard: list[Exception | None] = []
+    world.do("ben", lambda: ben.replace(inbox, "n = (", lambda error, _: heard.append(error)))
+    world.cluster.kill(world.cluster.routers["a"])
+    release()
+    world.start(Settings("a"))
+    world.go(3 * SECOND)
+    assert [type(error) for error in heard] == [RefusedError]
+    assert ben.interruptions == 1
+    assert inbox.established
+    world.publish("ben", {"n": 1})
+    world.go()
+    assert taken(inbox) == [{"n": 1}]
+
+
+def test_nothing_is_held_of_a_subscription_that_was_refused_and_whose_replacement_was() -> None:
+    world = World(a=())
+    ben = world.client("ben", "a")
+    first = world.subscribe("ben", "n = 1")
+    release = world.cluster.hold("ben", "a")
+    # The router is back with room for one; when the second is refused, the first is given up.
+    second = world.do("ben", lambda: ben.subscribe("n = 2", lambda error, _: ben.give_up(first)))
+    heard: list[Exception | None] = []
+    world.do("ben", lambda: ben.replace(second, "n = 3", lambda error, _: heard.append(error)))
+    world.cluster.kill(world.cluster.routers["a"])
+    release()
+    world.cluster.start_router("a", Settings("a"), replace(LIMITED, subscriptions=1))
+    world.go(3 * SECOND)
+    assert [type(error) for error in heard] == [RefusedError]
+    assert ben.interruptions == 1
+    assert not ben.inboxes
+    assert held_by(world, "a") == set()
+
+
+def test_sessions_that_are_lost_again_and_again_do_not_pile_up_requests() -> None:
+    world = World(a=())
+    ben = world.client("ben", "a")
+    inbox = world.subscribe("ben", "n = 1")
+    for _ in range(3):  # lost before the router has accepted anything
+        ben._begin_anew(None)  # type: ignore[arg-type]
+    asked = [*ben._asked.values(), *ben._unasked]
+    assert [one.message.predicate for one in asked] == ["n = 1"]
+    assert (inbox.interruptions, inbox.established) == (3, False)

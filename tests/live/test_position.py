@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from tests.live.networks import PATIENCE_S
 from tests.live.test_router import at, chain, run
 from tidings.live.client import Client
 from tidings.live.client_core import Address, Position
@@ -94,6 +95,39 @@ def test_a_resumed_subscription_can_get_another_predicate() -> None:
             await publisher.publish_all([{"n": 1}, {"n": 2}])
             assert await anext(subscription) == {"n": 2}
             assert not subscription.peek(9)
+            await client.close()
+
+    run(scenario())
+
+
+def test_requests_of_the_predecessor_after_its_position_do_not_hide_those_of_its_heir() -> None:
+    async def scenario() -> None:
+        async with chain(1) as (a,), at(a) as publisher:
+            client, subscription = await begin(a, None)
+            position = client.position(subscription, 0)
+            await subscription.replace("n = 1")  # and then it dies
+            await client.leave()
+            client, subscription = await begin(a, position)
+            await subscription.replace("n = 2", PATIENCE_S)
+            await publisher.publish_all([{"n": 1}, {"n": 2}])
+            assert await anext(subscription) == {"n": 2}
+            assert subscription.predicate == "n = 2"
+            await client.close()
+
+    run(scenario())
+
+
+def test_the_heir_has_the_predicate_of_its_position_whatever_was_asked_since() -> None:
+    async def scenario() -> None:
+        async with chain(1) as (a,), at(a) as publisher:
+            client, subscription = await begin(a, None)
+            position = client.position(subscription, 0)
+            await subscription.replace("n = 1")
+            await client.leave()
+            client, subscription = await begin(a, position)
+            assert subscription.predicate == "n >= 0"
+            await publisher.publish({"n": 7})
+            assert await anext(subscription) == {"n": 7}
             await client.close()
 
     run(scenario())

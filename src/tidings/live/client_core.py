@@ -41,6 +41,7 @@ FATAL: Final = (
     *("denied", "application", "version", "out-of-turn"),
     *("malformed", "slow", "replaced"),
 )
+AHEAD: Final = 1 << 20  # requests of a process after its position was stored, at most
 SOURCES: Final = 4_096  # routers whose newest event a client remembers
 Settled = Callable[[int, Exception | None], None]  # how many publications, and what went wrong
 Answered = Callable[[Exception | None, Any], None]
@@ -92,7 +93,6 @@ class Position(msgspec.Struct, frozen=True):
     requested: int
     subscription: int  # its number; a position has one subscription
     predicate: str
-    established: bool
 
 
 class ClientHost(Protocol):
@@ -252,19 +252,22 @@ class ClientCore:
 
     def position(self, inbox: Inbox, taken: int) -> Position:
         """Where the client stands once its program has taken deliveries up to a number."""
-        whose = inbox.id, inbox.predicate, inbox.established
-        return Position(self._session, taken, self._noticed, self._request, *whose)
+        told = self._session, taken, self._noticed, self._request
+        return Position(*told, inbox.id, inbox.predicate)
 
     def resume(self, position: Position) -> Inbox:
         """Before the first connection: go on where another process stood."""
         self._session = position.session
         self._heard = self._take_due = self._take_said = position.taken
         self._noticed = self._noticed_said = position.noticed
-        self._request = position.requested
+        # Its requests since then have numbers that must not come again: the router skips those.
+        self._request = position.requested + AHEAD
         self._subscribed = position.subscription
         inbox = Inbox(position.subscription, position.predicate, self._taken)
-        inbox.established = position.established
         self.inboxes[inbox.id] = inbox
+        # That process may have asked for another predicate since.
+        again = m.Subscribe(self._next_request(), inbox.id, inbox.predicate)
+        self._ask(again, partial(self._resubscribed, inbox))
         return inbox
 
     def unconnected(self, why: Exception) -> None:
@@ -381,9 +384,9 @@ class ClientCore:
         self._asked.clear()
         self._unasked.clear()
         leaving = {one.message.id for one in asked if type(one.message) is m.Unsubscribe}
-        subscribing = {one.message.id for one in asked if type(one.message) is m.Subscribe}
+        again = [one for one in self.inboxes.values() if one.accepted and one.id not in leaving]
         for inbox in self.inboxes.values():
-            inbox.established = False
+            inbox.accepted = inbox.confirmed = False
             inbox.interruptions += 1
         advertising = {one.message.id for one in asked if type(one.message) is m.Advertise}
         self._declaring.clear()
@@ -392,16 +395,15 @@ class ClientCore:
                 number = self._next_request()
                 self._declaring.add(number)
                 self._ask(m.Advertise(number, id, text), partial(self._declared, number))
-        for id, inbox in list(self.inboxes.items()):
-            if id not in subscribing and id not in leaving:
-                request = m.Subscribe(self._next_request(), id, inbox.predicate)
-                self._ask(request, partial(self._resubscribed, inbox))
+        for inbox in again:  # those that no router had accepted are among the requests
+            request = m.Subscribe(self._next_request(), inbox.id, inbox.predicate)
+            self._ask(request, partial(self._resubscribed, inbox))
         for message, answered in asked:
             if type(message) is m.Unsubscribe or type(message) is m.Unadvertise:
                 answered(None, m.Done(0, "", ""))
             elif type(message) is m.Advertise:
-                again = m.Advertise(self._next_request(), message.id, message.predicate)
-                self._ask(again, answered)
+                declare = m.Advertise(self._next_request(), message.id, message.predicate)
+                self._ask(declare, answered)
             elif type(message) is m.Subscribe and message.id not in leaving:
                 self._ask(
                     m.Subscribe(self._next_request(), message.id, message.predicate), answered
@@ -647,24 +649,22 @@ class ClientCore:
         self._ask(m.Unsubscribe(self._next_request(), inbox.id), _ignore)
 
     def replace(self, inbox: Inbox, predicate: Predicate | str, answered: Answered) -> None:
-        """Give a subscription another predicate; it is then not established for a while."""
+        """Give a subscription another predicate; it is then not established for a while.
+
+        If the router refuses it, the subscription goes on with the one that it has.
+        """
         text = self._predicate_text(predicate)
-        before, inbox.predicate = inbox.predicate, text
-        was_established, inbox.established = inbox.established, False
-        interruptions = inbox.interruptions
+        inbox.replacing += 1
 
         def accepted(error: Exception | None, done: Any) -> None:
-            if isinstance(error, RefusedError):
-                inbox.predicate = before
-                if inbox.interruptions == interruptions:
-                    inbox.established = was_established
-                else:  # the present session has only heard of the one that it refused
-                    again = m.Subscribe(self._next_request(), inbox.id, before)
-                    self._ask(again, partial(self._resubscribed, inbox))
-            elif error is None and inbox.id not in self.inboxes:
-                # The subscription was refused in the meantime, and this was no replacement.
-                self._ask(m.Unsubscribe(self._next_request(), inbox.id), _ignore)
+            inbox.replacing -= 1
+            if error is None:
+                inbox.predicate = text
+                if inbox.id not in self.inboxes:
+                    # The subscription was refused in the meantime, and this was no replacement.
+                    self._ask(m.Unsubscribe(self._next_request(), inbox.id), _ignore)
             answered(error, done)
+            inbox.changed()
 
         self._ask(m.Subscribe(self._next_request(), inbox.id, text), accepted)
 
@@ -793,7 +793,7 @@ class ClientCore:
                 inbox = self.inboxes.get(id)
                 if inbox is not None:
                     inbox.epoch = message.epoch
-                    inbox.established = True
+                    inbox.confirmed = True
                     inbox.changed()
         elif kind is m.Dropped:
             self.dropped = self._dropped_before + message.count
@@ -818,12 +818,13 @@ class ClientCore:
         if asked is None:
             return
         message, answered = asked
-        if type(message) is m.Subscribe and message.id in self.inboxes:
-            # An `Established` before this was about the former predicate.
-            self.inboxes[message.id].established = False
         if type(answer) is m.Done and answer.error:
             answered(RefusedError(answer.error), None)
         else:
+            if type(message) is m.Subscribe and message.id in self.inboxes:
+                inbox = self.inboxes[message.id]
+                inbox.accepted = True
+                inbox.confirmed = False  # an `Established` before this was about the former one
             answered(None, answer)
         self._ask_more()
 

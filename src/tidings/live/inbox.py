@@ -38,10 +38,12 @@ class Inbox:
 
     def __init__(self, id: int, predicate: str, taken: Callable[[Share], None]) -> None:
         self.id = id
-        self.predicate = predicate
+        self.predicate = predicate  # the newest that a router has accepted, or the first
+        self.accepted = False  # whether the router of the present session has accepted it
+        self.confirmed = False  # whether that router has said that it is established
+        self.replacing = 0  # requests for another predicate that have no answer
         self.name = ""  # in the network, for `tidings why`
         self.epoch = 0
-        self.established = False
         self.interruptions = 0  # how often the session was lost, and events may have been missed
         self.over: Exception | bool = False  # why there is no more to come
         self.leaving = False  # whether the program has unsubscribed
@@ -51,6 +53,11 @@ class Inbox:
 
     def __len__(self) -> int:
         return len(self._events)
+
+    @property
+    def established(self) -> bool:
+        """Whether every router in reach knows the predicate that the program has asked for."""
+        return self.confirmed and not self.replacing
 
     def take(self) -> Tiding | None:
         """The next event, or None; the client acknowledges it."""

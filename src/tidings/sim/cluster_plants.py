@@ -23,7 +23,7 @@ from tidings.language.work import Work
 from tidings.live import link as link_module
 from tidings.live import router_core as router_module
 from tidings.live.access import Principal
-from tidings.live.client_core import ClientCore
+from tidings.live.client_core import Answered, ClientCore
 from tidings.live.dialling import Dialler
 from tidings.live.doorway import Doorway
 from tidings.live.flow import Outflow
@@ -36,8 +36,9 @@ from tidings.live.router_core import RouterCore
 from tidings.live.session import Batch, Session
 from tidings.live.stream import Stream
 from tidings.live.timers import Timers
-from tidings.routing.packets import lane_of
+from tidings.routing.packets import Record, lane_of
 from tidings.routing.planes.board import Board
+from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.sim.cluster_trial import Drawn, Result, draw, draw_stall, run
 from tidings.wire import messages as m
@@ -135,6 +136,17 @@ _skip = Link.skip
 def lives_name_numbers(self: Link, join: m.Join) -> bool:
     """Numbers are named by lives, of which one end can begin anew alone."""
     return self.life != 0 and self.life == join.life
+
+
+def another_life_is_no_news(self: LinkState, record: Record, now: int) -> None:
+    """A router that was away for a moment is not asked what it wants in its new life."""
+    known, before = self.records.get(record.origin), (self._news_since, self._settle_at)
+    _install(self, record, now)
+    if known is not None and known.life != record.life and known.links == record.links:
+        self._news_since, self._settle_at = before
+
+
+_install = LinkState._install
 
 
 def never_second(self: Dialler, link: Link, join: m.Join) -> bool:
@@ -530,13 +542,46 @@ def leaves_it_there(self: ClientCore, inbox: Inbox) -> None:
         inbox.finish(True)
 
 
+def remembers_the_former(
+    self: ClientCore, inbox: Inbox, predicate: Any, answered: Answered
+) -> None:
+    """A new session gets the predicate that a subscription had before it was replaced."""
+    before = inbox.predicate
+
+    def told(error: Exception | None, done: Any) -> None:
+        inbox.predicate = before
+        answered(error, done)
+
+    _replace(self, inbox, predicate, told)
+
+
+def lives_on_by_its_replacement(
+    self: ClientCore, inbox: Inbox, predicate: Any, answered: Answered
+) -> None:
+    """A subscription that was refused is held, if the router accepts its replacement."""
+    text = str(predicate)
+    inbox.replacing += 1
+
+    def told(error: Exception | None, done: Any) -> None:
+        inbox.replacing -= 1
+        if error is None:
+            inbox.predicate = text
+        answered(error, done)
+        inbox.changed()
+
+    self._ask(m.Subscribe(self._next_request(), inbox.id, text), told)
+
+
+_replace = ClientCore.replace
+
+
 def resubscribes_nothing(self: ClientCore, unknown: Any) -> None:
     """A client whose session was lost does not subscribe again."""
     inboxes, self.inboxes = self.inboxes, {}
     _subscribe_again(self, unknown)
     self.inboxes = inboxes
     for inbox in inboxes.values():
-        inbox.established = False
+        inbox.accepted = inbox.confirmed = False
         inbox.interruptions += 1
         inbox.changed()
 
@@ -625,7 +670,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         [(ClientCore, "_lost", moves_on)], benign=("cut client",)
     ),
     "another router delivers it again": ClusterPlant(
-        [(ClientCore, "_is_old", comes_again)], harmful=("kill router",), first=29
+        [(ClientCore, "_is_old", comes_again)], harmful=("kill router",), first=65
     ),
     "does not subscribe again": ClusterPlant(
         [(ClientCore, "_subscribe_again", resubscribes_nothing)], harmful=("kill router",)
@@ -713,6 +758,14 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     "refusal is swallowed": ClusterPlant(
         [(ClientCore, "_resubscribed", refusal_swallowed)], harmful=("narrow router",)
     ),
+    "refused lives on": ClusterPlant(
+        [(ClientCore, "replace", lives_on_by_its_replacement)],
+        "line:1",
+        (),
+        ("narrow router",),
+        bounds={"requests": 1},
+        first=39,
+    ),
     "given up stays": ClusterPlant([(ClientCore, "give_up", leaves_it_there)]),
     "stranger's link stays": ClusterPlant(
         [(RouterCore, "_link_down", link_stays)], benign=("stranger",)
@@ -726,7 +779,13 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         first=103,
     ),
     "lists widen": ClusterPlant([(Principal, "may_publish", any_element)], first=21),
+    "the former predicate comes back": ClusterPlant(
+        [(ClientCore, "replace", remembers_the_former)], harmful=("kill router",)
+    ),
     # Breaks
+    "another life is no news": ClusterPlant(
+        [(LinkState, "_install", another_life_is_no_news)], "line:2", (), ("twin",), first=8
+    ),
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
     "discarded copies are not confirmed": ClusterPlant(
         [(Link, "skip", skips_silently)], "ring:4", (), (), protocol="flood"

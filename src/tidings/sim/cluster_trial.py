@@ -424,7 +424,7 @@ class ClusterTrial:
 
     def run(self) -> None:
         """The whole of it."""
-        self.go(CONVERGED)
+        self.converge()
         self.settle()
         self.use(self.drawn.calm_ns, self.drawn.benign)
         if self.drawn.harmful:
@@ -436,7 +436,7 @@ class ClusterTrial:
 
     def stand_still(self) -> None:
         """Something stands still: everything comes to rest but the flows that need it."""
-        self.go(CONVERGED)
+        self.converge()
         since = self.agenda.now
         for program in self.programs:
             program.hurry(True)
@@ -461,6 +461,20 @@ class ClusterTrial:
         self.judge.counts["held back"] += len(held_back)
         stall.end()
         self.drain()
+
+    def converge(self) -> None:
+        """Let routes and tables become right: on slow lines with much to tell it takes longer."""
+        self.go(CONVERGED)
+        since = self.agenda.now
+        while busy := self._unsettled():
+            if self.agenda.now - since > PATIENCE:
+                self.judge.violated(self.agenda.now, f"stuck: {', '.join(busy)} not settled")
+                break
+            self.go(STEP)
+
+    def _unsettled(self) -> list[str]:
+        routers = self.cluster.routers.items()
+        return [address for address, one in routers if not one.core.protocol.is_settled()]
 
     def settle(self) -> None:
         """From here on the network must count as stable."""
@@ -491,7 +505,7 @@ class ClusterTrial:
             program.rest()
             program.hurry(True)
         if not self.judge.stable:
-            self.go(CONVERGED)
+            self.converge()
         since = self.agenda.now
         while not self._is_at_rest():
             if self.agenda.now - max(since, self.judge.moved_at) > PATIENCE:

@@ -139,9 +139,8 @@ class Judge:
     def refuse_replace(self, id: int, want: Predicate, now: int) -> None:
         """A program is told that it does not get another predicate."""
         account = self.accounts[id]
-        account.wants = [
-            (one, now if one is want and until is None else until) for one, until in account.wants
-        ]
+        kept = [(one, until) for one, until in account.wants if one is not want]
+        account.wants = [(want, now), *kept]  # the last is the one that it has, or will have
 
     def finish(self, id: int) -> None:
         """A program unsubscribes, or is told that a subscription is over."""
@@ -318,20 +317,18 @@ class Judge:
             for entry in self.open.values()
         )
 
-    def held_back(self, since: int, needs: Callable[[str, Account], bool]) -> set[str]:
+    def held_back(self, since: int, needs: Callable[[str, list[Account]], bool]) -> set[str]:
         """The routers whose events may wait for what stands still since a time.
 
-        `needs` says whether events on their way from a router to a subscription need it. If one
-        event of a source does, all later ones may wait behind it.
+        `needs` says whether an event of a router needs it, if these subscriptions want the event.
+        If one event of a source does, all later ones may wait behind it.
         """
+        accounts = self.accounts.values()
         return {
             entry.router
             for entry in self.entries.values()
             if entry.at >= since
-            and any(
-                needs(entry.router, account) and account.may_attract(entry.event)
-                for account in self.accounts.values()
-            )
+            and needs(entry.router, [one for one in accounts if one.may_attract(entry.event)])
         }
 
     def waiting(self, since: int, held_back: set[str], careless: set[str]) -> list[str]:

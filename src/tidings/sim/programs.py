@@ -312,6 +312,8 @@ class Program:
     def _replace(self, held: Holding) -> None:
         if held.inbox is None or held.inbox.over:
             return
+        if self.habits.mistakes and self.chance.random() < 0.3:
+            self._replace_wrongly(held.inbox)
         want = draw_predicate(self.chance, self.chance.choice(self.habits.sizes))
         held.replacing = want
         self.judge.replace(held.id, want)
@@ -333,6 +335,17 @@ class Program:
             self._inbox_changed(held)
 
         self.core.replace(held.inbox, str(want), answered)
+
+    def _replace_wrongly(self, inbox: Inbox) -> None:
+        """Ask for a predicate that cannot be read: it is refused, and nothing else changes."""
+        self.requests += 1
+
+        def answered(error: Exception | None, done: Any) -> None:
+            self.requests -= 1
+            if error is None:
+                self.judge.violated(self.now, f"{self.name} may subscribe to what cannot be read")
+
+        self.core.replace(inbox, "kind = (", answered)
 
     def _unsubscribe(self, held: Holding) -> None:
         if held.inbox is None or held.inbox.over:

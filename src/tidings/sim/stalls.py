@@ -1,14 +1,16 @@
 """What stands still for long while everything else is well: one row of `STALLS` each.
 
 A router that stands still, a line on which nothing moves, or a program that reads nothing holds
-back the sources that have events for it, and nobody else
-(`docs/decisions/0008-flow-control-by-source.md`). Paths are computed here once more, from the
-settings alone: whatever lies on a shortest path may be needed, also where several are as short.
+back the sources that send events to it or over it, and nobody else
+(`docs/decisions/0008-flow-control-by-source.md`). Where a source sends an event is computed here
+once more, from the settings alone: down the tree of shortest paths, over each link behind which
+someone wants it. As routers keep one predicate for each interface, it may go a link further than
+to those who want it. Where several paths are as short, each may be taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,7 +26,8 @@ class Stall(NamedTuple):
     """Something stands still."""
 
     name: str
-    needs: Callable[[str, Account], bool]  # whether events from a router to a subscription need it
+    # Whether an event from a router needs it, if these subscriptions want the event.
+    needs: Callable[[str, list[Account]], bool]
     end: Callable[[], None]
     reader: str = ""  # the program that reads nothing
 
@@ -47,18 +50,25 @@ class Paths:
                     through = self._far[one, middle] + self._far[middle, other]
                     self._far[one, other] = min(self._far[one, other], through)
 
-    def may_pass(self, one: str, other: str, router: str) -> bool:
-        """Whether a shortest path passes through a router, or ends there."""
-        far = self._far
-        return far[one, router] + far[router, other] == far[one, other]
+    def taken(self, source: str, wanting: Iterable[Account]) -> set[tuple[str, str]]:
+        """The links, from one router to the next, that an event of a router may take.
 
-    def may_take(self, one: str, other: str, link: tuple[str, str]) -> bool:
-        """Whether a shortest path takes a link, in either direction."""
-        far, cost = self._far, self.costs[link]
-        return any(
-            far[one, near] + cost + far[beyond, other] == far[one, other]
-            for near, beyond in (link, link[::-1])
-        )
+        A router sends it on to a child in the source's tree if the path from the router itself to
+        someone who wants it begins there.
+        """
+        far, found, reached = self._far, set[tuple[str, str]](), [source]
+        ends = {account.router for account in wanting}
+        for near in reached:
+            for link, cost in self.costs.items():
+                beyond = link[1]
+                if (
+                    link[0] == near
+                    and far[source, near] + cost == far[source, beyond]
+                    and any(cost + far[beyond, end] == far[near, end] for end in ends)
+                ):
+                    found.add(link)
+                    reached += [beyond] * (beyond not in reached)
+        return found
 
 
 def still_router(trial: ClusterTrial, paths: Paths, chance: Random) -> Stall | None:
@@ -68,8 +78,8 @@ def still_router(trial: ClusterTrial, paths: Paths, chance: Random) -> Stall | N
     machine.pause()
     return Stall(
         f"router {address}",
-        lambda source, account: (
-            source == address or paths.may_pass(source, account.router, address)
+        lambda source, wanting: (
+            source == address or any(address in link for link in paths.taken(source, wanting))
         ),
         machine.go_on,
     )
@@ -83,7 +93,7 @@ def still_line(trial: ClusterTrial, paths: Paths, chance: Random) -> Stall | Non
     directions = chance.choice(((True, True), (True, False), (False, True)))
     return Stall(
         f"the line between {link[0]} and {link[1]}",
-        lambda source, account: paths.may_take(source, account.router, link),
+        lambda source, wanting: bool({link, link[::-1]} & paths.taken(source, wanting)),
         trial.cluster.hold(*link, *directions),
     )
 
@@ -102,7 +112,7 @@ def still_reader(trial: ClusterTrial, paths: Paths, chance: Random) -> Stall | N
 
     return Stall(
         f"the reader {program.name}",
-        lambda source, account: blocks and account.user == program.name,
+        lambda source, wanting: blocks and any(one.user == program.name for one in wanting),
         end,
         program.name,
     )

@@ -244,9 +244,12 @@ def stranger(weather: Weather) -> Undo | None:
         Open(1, "", "", 0, 0, 0, "block", 4),  # another version
         Open(VERSION, "a guess", "a guess", 5, 5, 5, "block", 4),
         Join(1, "x", 7, "", 1, 3, 0, 0),
-        Join(VERSION, "x", 7, "a guess", 1, 3, 0, 0),
         Join(9, "y", 7, "", 1, 3, 0, 0),
     ]
+    if weather.trial.drawn.protocol != "flood":
+        # Without tokens it passes for a router. Who floods sends it events, and when it falls
+        # silent, that is a router which fails.
+        greetings.insert(3, Join(VERSION, "x", 7, "a guess", 1, 3, 0, 0))
     says = chance.choice(
         (
             b"",

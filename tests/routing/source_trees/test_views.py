@@ -164,6 +164,23 @@ def test_few_views_are_kept() -> None:
     assert router.views.find(router.plane.routes.digest) is router.views.newest
 
 
+# Restarts
+
+
+def test_a_node_that_is_back_before_others_miss_it_gets_what_it_wants_now() -> None:
+    network, log = network_of(Graph(2, [(0, 1, 1)]))
+    network.run(network.now + 4 * SECOND)
+    network.stop("1", forget=True)
+    network.start("1")
+    network.tell("1", Subscribe("now", "n = 1"))  # before it knows of anyone
+    network.run(network.now + SECOND)
+    for number in ("0", "1"):
+        assert router_of(network, number).is_settled()
+    network.tell("0", Publish({"n": 1}))
+    network.run(network.now + SECOND)
+    assert [ids for _, ids, _ in log.deliveries] == [("now",)]
+
+
 # Sizes
 
 

@@ -213,8 +213,10 @@ class LinkState:
         if known is None or known.links != record.links:
             self._relink(origin, record.links)
             self._note_news(now)
-        elif record.number != known.number + 1:
-            self._note_news(now)  # a gap: links may have changed unseen, and packets been lost
+        elif record.life != known.life or record.number != known.number + 1:
+            # It has lost its memory; or there is a gap: links may have changed unseen, and packets
+            # been lost.
+            self._note_news(now)
 
     def _remove(self, record: Record, now: int) -> None:
         self._relink(record.origin, ())
