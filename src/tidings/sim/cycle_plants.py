@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from tidings.routing.planes.once import Numbered, Once
-from tidings.routing.planes.topology import UNIT, Routes
+from tidings.routing.planes.topology import UNIT
 from tidings.routing.reverse_path.path_cost import PathCostRouter
 from tidings.routing.reverse_path.path_routes import Offer, PathRoutes
 from tidings.routing.source_trees.content import ContentRouter
@@ -57,25 +57,6 @@ class CoverOnAnyPath(ContentRouter):
     """Lets any issuer behind a link cover for any other, as decision 4 forbids."""
 
     covers_of = CoversAnywhere
-
-
-class LastingCovers(CycleCovers):
-    def adopt(self, routes: Routes) -> None:
-        known = dict(self.known)
-        super().adopt(routes)
-        links = routes.topology.adjacency.get(routes.node, {})
-        here = routes.topology.distances(routes.node)
-        self.known = {
-            name: {issuer: texts for issuer, texts in issuers.items() if issuer in here}
-            for name, issuers in known.items()
-            if name in links
-        }
-
-
-class CoverOfFormerRoutes(ContentRouter):
-    """Keeps what it knows of former routes."""
-
-    covers_of = LastingCovers
 
 
 class AnyPath(PathRoutes):
@@ -149,7 +130,6 @@ class CopiesPass(PathCostRouter):
 CYCLE_BUGS: Final[dict[str, Bug]] = {
     "stale cover": Bug("cbcb:covering=bridges", StaleCover),
     "cover unconfirmed": Bug("cbcb:covering=bridges", CoverUnconfirmed),
-    "cover of former routes": Bug("cbcb:covering=bridges", CoverOfFormerRoutes),
     "cover condition reversed": Bug("cbcb:covering=paths", ConditionReversed),
     "cover on any path": Bug("cbcb:covering=paths", CoverOnAnyPath),
     "paths through itself": Bug("path-cost", PathsThroughItself),

@@ -1,8 +1,10 @@
 """Covering on networks with cycles (S17): which advertisements need not be passed on."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,18 +15,26 @@ from tidings.overlay.graph import Graph
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import Advertisement
 from tidings.routing.planes.topology import Routes, Topology, weight_of
-from tidings.routing.protocol import SECOND, Publish, Subscribe, Unsubscribe
+from tidings.routing.protocol import MILLISECOND, SECOND, Publish, Subscribe, Unsubscribe
 from tidings.routing.source_trees.content import ContentOptions, ContentRouter
 from tidings.routing.source_trees.cycle_covers import Below, Where
+from tidings.sim.cycle_plants import (
+    ConditionReversed,
+    CoverOnAnyPath,
+    CoverUnconfirmed,
+    StaleCover,
+)
 from tidings.sim.network import Network
 
 # Two triangles, joined by the bridge 2-3; and a square in which paths part.
 BARBELL = Graph(6, [(0, 1, 1), (0, 2, 1), (1, 2, 1), (2, 3, 1), (3, 4, 1), (3, 5, 1), (4, 5, 1)])
 
 
-def running(graph: Graph, covering: Where) -> tuple[Network, Log]:
+def running(
+    graph: Graph, covering: Where, router: type[ContentRouter] = ContentRouter
+) -> tuple[Network, Log]:
     options = ContentOptions(covering=covering)
-    network, log = network_of(graph, make=partial(ContentRouter, options=options))
+    network, log = network_of(graph, make=partial(router, options=options))
     network.run(network.now + 12 * SECOND)  # after a pull of every node, all publish by this view
     log.sends.clear()
     return network, log
@@ -156,6 +166,61 @@ def test_on_all_paths_a_cover_needs_no_bridge() -> None:
         assert ("2", "0") in took
         assert took & {("2", "3"), ("2", "5")} == crossed
         assert wanted(network, log, "4", {"price": 10}) == ["narrow", "wide"]
+
+
+def lost_where_paths_part(router: type[ContentRouter]) -> bool:
+    """In a ring of 7, node 3 reaches node 6 by 4 and node 0 by 2: node 6 cannot cover for 0."""
+    network, log = running(topology("ring:7"), "paths", router)
+    network.tell("6", Subscribe("wide", "price > 5"))
+    wait(network)
+    network.tell("0", Subscribe("narrow", "price > 9"))
+    wait(network)
+    return wanted(network, log, "3", {"price": 10}) != ["narrow", "wide"]
+
+
+def lost_before_the_cover_is_confirmed(router: type[ContentRouter]) -> bool:
+    """The advertisement of the cover gets lost on the bridge, and has yet to be repeated."""
+    network, log = running(BARBELL, "bridges", router)
+    link = network.links["2", "3"]
+    link.loss = 1.0
+    link.disturbed()
+    network.tell("0", Subscribe("wide", "price > 5"))
+    wait(network, 20 * MILLISECOND)
+    link.calm()
+    network.tell("1", Subscribe("narrow", "price > 9"))
+    wait(network, 100 * MILLISECOND)
+    log.deliveries.clear()
+    network.tell("5", Publish({"price": 10}))
+    wait(network, 100 * MILLISECOND)
+    established = [ids for _, _, ids in log.settled]
+    return established == [("narrow",)] and not log.deliveries
+
+
+def lost_after_the_cover_was_given_up(router: type[ContentRouter]) -> bool:
+    network, log = running(BARBELL, "bridges", router)
+    network.tell("0", Subscribe("wide", "price > 5"))
+    wait(network)
+    network.tell("0", Unsubscribe("wide"))
+    wait(network, 11 * SECOND)
+    network.tell("1", Subscribe("narrow", "price > 9"))
+    wait(network)
+    return wanted(network, log, "5", {"price": 10}) != ["narrow"]
+
+
+@pytest.mark.parametrize(
+    ("loses", "broken"),
+    [
+        (lost_where_paths_part, ConditionReversed),
+        (lost_where_paths_part, CoverOnAnyPath),
+        (lost_before_the_cover_is_confirmed, CoverUnconfirmed),
+        (lost_after_the_cover_was_given_up, StaleCover),
+    ],
+)
+def test_a_bug_planted_in_covering_loses_an_event_that_the_router_delivers(
+    loses: Callable[[type[ContentRouter]], bool], broken: type[ContentRouter]
+) -> None:
+    assert not loses(ContentRouter)
+    assert loses(broken)
 
 
 @settings(max_examples=examples(6))
