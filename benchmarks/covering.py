@@ -4,7 +4,9 @@
 
 A node with four links holds filters on stock quotes: a symbol, and often a range of prices or a
 volume; some name an exchange only. Then filters come and go, one at a time, and each is told to the
-neighbours. The time is processor time of `handle`, in microseconds.
+neighbours; so what a filter has hidden is told when it goes. The time is processor time of
+`handle`, in microseconds. Before it is measured, and after, what the node tells is compared with
+the definition: of all filters at a small node, and of a sample of them at the large one.
 """
 
 from __future__ import annotations
@@ -14,12 +16,17 @@ import json
 import time
 from random import Random
 
+from tidings.language.filter import Filter
+from tidings.language.poset import Known, above_by_definition
 from tidings.routing.packets import Change, Hello, Record, Records, Standing
 from tidings.routing.protocol import SECOND, Action, LinkUp, Received, Send, Woken
+from tidings.routing.reverse_path.filters import filter_of
 from tidings.routing.reverse_path.knobs import Covering
 from tidings.routing.reverse_path.router import ReversePathRouter
 
 LINKS = ("b", "c", "d", "e")
+SMALL = 400  # filters of which all are compared with all
+SAMPLE = 12  # filters of the large node that are compared with all
 
 
 class Blind:
@@ -93,36 +100,75 @@ class Node:
         return self.receive(name, Change(life, *numbers, False, added, removed, (), ()))
 
 
-def measure(filters: int, changes: int, seed: int = 1) -> dict[str, float | int]:
-    """The figures of one run."""
-    chance = Random(seed)
-    node = Node()
+def fill(node: Node, filters: int, chance: Random) -> list[tuple[str, str]]:
+    """Let neighbours tell so many filters; returns who wants which."""
     held: list[tuple[str, str]] = []
-    begin = time.process_time()
     for name in LINKS:
         mine = list({filter_text(chance): None for _ in range(filters // len(LINKS))})
         held += [(name, text) for text in mine]
         for start in range(0, len(mine), 2_000):
             node.change(name, tuple(mine[start : start + 2_000]), ())
+    return held
+
+
+def alter(node: Node, held: list[tuple[str, str]], chance: Random) -> float:
+    """One filter goes or comes; returns the seconds that it took."""
+    if chance.random() < 0.5:
+        name, text = held.pop(chance.randrange(len(held)))
+        return node.change(name, (), (text,))
+    name, text = chance.choice(LINKS), filter_text(chance)
+    while name in node.router.wanted.who.get(text, ()):
+        text = filter_text(chance)
+    held.append((name, text))
+    return node.change(name, (text,), ())
+
+
+def check(node: Node, sample: list[str]) -> None:
+    """Compare what the node tells of some filters with the definition of covering."""
+    wanted, links = node.router.wanted, node.router.tables.links
+    everything = [Known(filter_of_text(text), text) for text in wanted.who]
+    for one in [known for known in everything if known.text in set(sample)]:
+        above = above_by_definition(everything, one)
+        for name in LINKS:
+            hidden = any(wanted.besides(other.text, name) for other in above)
+            told = wanted.besides(one.text, name) and not hidden
+            assert (one.text in links[name].told) == told, (one.text, name)
+
+
+def filter_of_text(text: str) -> Filter:
+    """The filter that a text writes."""
+    found = filter_of(text)
+    assert found is not None
+    return found
+
+
+def measure(filters: int, changes: int, seed: int = 1) -> dict[str, float | int]:
+    """The figures of one run."""
+    small, chance = Node(), Random(seed)
+    held = fill(small, SMALL, chance)
+    for _ in range(SMALL):
+        alter(small, held, chance)
+    check(small, list(small.router.wanted.who))
+
+    node = Node()
+    begin = time.process_time()
+    held = fill(node, filters, chance)
     filling = time.process_time() - begin
+    check(node, chance.sample(sorted(node.router.wanted.who), SAMPLE))
     took: list[float] = []
     told: list[int] = []
     for _ in range(changes):
         before = sum(len(link.told) for link in node.router.tables.links.values())
-        if chance.random() < 0.5:
-            name, text = held.pop(chance.randrange(len(held)))
-            took.append(node.change(name, (), (text,)))
-        else:
-            name, text = chance.choice(LINKS), filter_text(chance)
-            held.append((name, text))
-            took.append(node.change(name, (text,), ()))
+        took.append(alter(node, held, chance))
         after = sum(len(link.told) for link in node.router.tables.links.values())
         told.append(abs(after - before))
+    check(node, chance.sample(sorted(node.router.wanted.who), SAMPLE))
     took.sort()
     return {
         "filters": len(node.router.wanted.who),
         "told_a_link": len(node.router.tables.links["b"].told),
         "filling_s": round(filling, 1),
+        "changes": changes,
         "p50_us": round(took[len(took) // 2] * 1e6),
         "p99_us": round(took[len(took) * 99 // 100] * 1e6),
         "max_us": round(took[-1] * 1e6),
@@ -136,7 +182,8 @@ def main() -> None:
     parser.add_argument("--filters", type=int, default=100_000)
     parser.add_argument("--changes", type=int, default=2_000)
     given = parser.parse_args()
-    print(json.dumps(measure(given.filters, given.changes), indent=2))
+    command = f"python -m benchmarks.covering --filters {given.filters} --changes {given.changes}"
+    print(json.dumps({"command": command, **measure(given.filters, given.changes)}, indent=2))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ SURE = {
     "u1-ideal": ["PSF is ideal: every packet"],
     "u6-memory": ["the totals M(PSF)", "how state grows", "on a tree iPS needs"],
     "u7-figure5": ["uniform predicates follow the closed form", "uniform predicates save least"],
+    "s17-cycles": ["routing by the entries", "with notification trees as well"],
     "l1-layers": ["content-based matching solutions", "different applications need"],
     "l5-bound": ["in the worst case", "the load of regions follows"],
     "l5-latency": ["assuming that all nodes are idle", "to optimize latency", "when the node"],

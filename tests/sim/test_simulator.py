@@ -33,6 +33,7 @@ for protocol in ("cbcb", "subscriptions", "flood", "regions-list"):
 """
 
 REVERSE_PATH = ("subscriptions", "covering", "advertisements", "merging", "rooted")
+CYCLES = ("path-cost", "path-entries", "cbcb:covering=bridges", "cbcb:covering=paths")
 LAYERED = "regions-list:rendezvous=hash:kind,hops=2,replicas=2"
 
 
@@ -80,7 +81,12 @@ def test_a_few_seeds_find_nothing_wrong(seed: int) -> None:
 @pytest.mark.swarm
 @pytest.mark.parametrize(
     ("protocol", "seeds"),
-    [("cbcb", 10), ("flood", 6), (LAYERED, 4), *((name, 2) for name in REVERSE_PATH)],
+    [
+        ("cbcb", 10),
+        ("flood", 6),
+        (LAYERED, 4),
+        *((name, 2) for name in (*REVERSE_PATH, *CYCLES)),
+    ],
 )
 def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> None:
     seeds *= 50 if SOAK else 1
@@ -95,7 +101,7 @@ def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> No
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", REVERSE_PATH)
+@pytest.mark.parametrize("name", [*REVERSE_PATH, *CYCLES])
 def test_every_row_of_the_reverse_path_bears_all_faults(name: str) -> None:
     assert not failures(list(swarm("small", name, ALL_FAULTS, range(300))))
     assert not failures(list(swarm("ba:40", name, ALL_FAULTS, range(40))))

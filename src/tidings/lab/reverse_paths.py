@@ -76,6 +76,10 @@ class Counted:
         self.control_bytes = self.control_packets = self.event_packets = 0
         self.delivered_to: Counter[tuple[str, int]] = Counter()
         self.through: Counter[str] = Counter()  # event packets by the node that gets them
+        self.over: Counter[frozenset[str]] = Counter()  # event packets by link
+        self.told_packets: Counter[str] = Counter()  # by their kind: what is not an event
+        self.told_bytes: Counter[str] = Counter()
+        self.duplicates = 0  # copies of events that were dropped
         self.in_force: set[str] = set()
 
     def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
@@ -83,7 +87,12 @@ class Counted:
         if publication_of(packet) is not None:
             self.event_packets += 1
             self.through[target] += 1
-        elif type(packet).__name__ in ("Change", "Standing", "Reminder"):  # not links and routes
+            self.over[frozenset((node.name, target))] += 1
+            return
+        kind = type(packet).__name__
+        self.told_packets[kind] += 1
+        self.told_bytes[kind] += size
+        if kind in ("Change", "Standing", "Reminder"):  # not links and routes
             self.control_packets += 1
             self.control_bytes += size
 
@@ -97,6 +106,7 @@ class Counted:
 
     def dropped(self, now: int, node: Node, action: Drop) -> None:
         """A node has dropped a packet."""
+        self.duplicates += action.reason == "a duplicate"
 
     def told(self, now: int, node: Node, action: UserAction) -> None:
         """A node tells its users something."""
@@ -178,6 +188,10 @@ class QuoteNetwork:
             "busiest": busiest / max(1, packets),
             "deliveries": float(sum(expected.values())),
         }
+
+    def wanting(self, event: Event) -> set[str]:
+        """The nodes at which someone wants an event."""
+        return {node for node, text in self.held.values() if predicate_of(text).matches(event)}
 
     def tables(self) -> dict[str, float]:
         """How many filters nodes hold from their links, and tell."""

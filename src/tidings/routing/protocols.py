@@ -17,7 +17,8 @@ from tidings.routing.layers.settings import pair
 from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
 from tidings.routing.protocol import Protocol, Timing
 from tidings.routing.reverse_path import judging as reverse_path
-from tidings.routing.reverse_path import knobs
+from tidings.routing.reverse_path import knobs, path_judging
+from tidings.routing.reverse_path.path_cost import Notify, PathCostRouter
 from tidings.routing.reverse_path.router import ReversePathRouter
 from tidings.routing.source_trees import agreement, content
 from tidings.routing.structured import judging as structured
@@ -125,6 +126,22 @@ def _reverse_path(options: type[knobs.Knobs], idea: str, **more: Any) -> Row:
     )
 
 
+def _path_cost(notify: Notify, idea: str, **more: Any) -> Row:
+    """A row of the router that builds trees by path cost (S17)."""
+    return Row(
+        partial(PathCostRouter, notify=notify),
+        idea,
+        twin="pif",
+        disagreements=path_judging.disagreements,
+        converges_within=path_judging.converges_within,
+        any_graph=True,
+        confirms=True,
+        seamless=False,
+        effort=4,
+        **more,
+    )
+
+
 PROTOCOLS: Final[dict[str, Row]] = {
     "cbcb": Row(
         content.ContentRouter,
@@ -136,9 +153,9 @@ PROTOCOLS: Final[dict[str, Row]] = {
         any_graph=True,
         confirms=True,
         boards=True,
-        own=frozenset({"characters", "constants", "filters"}),
+        own=frozenset({"characters", "constants", "filters", "covering"}),
         narrow=content.ContentOptions(characters=100, constants=6, filters=4),
-        exact=lambda options: options == content.USUAL_OPTIONS,
+        exact=content.is_exact,
     ),
     "subscriptions": _reverse_path(
         knobs.Knobs, "subscriptions learned by the reverse path (S10)", narrow=knobs.Knobs(root="1")
@@ -165,6 +182,15 @@ PROTOCOLS: Final[dict[str, Row]] = {
         "subscriptions towards a root, from which events come down (S14)",
         twin="rooted",
         narrow=knobs.Rooted(direction="down"),
+    ),
+    "path-cost": _path_cost(
+        "trees", "trees by path cost, for subscriptions and for events (S17)", ordered=UNCHANGED
+    ),
+    "path-entries": _path_cost(
+        "entries",
+        "trees by path cost, for subscriptions only: duplicates dropped (S17)",
+        ordered=NEVER,
+        objection=path_judging.objection_to_entries,
     ),
     "flood": Row(
         flooding.FloodRouter,
@@ -236,7 +262,7 @@ def protocol(text: str, given: dict[str, Any] | None = None) -> Chosen:
     """The protocol that a text names, with the options of the text and those `given` beside it.
 
     >>> protocol("cbcb:characters=200", {"filters": 8}).options
-    ContentOptions(characters=200, constants=8192, filters=8)
+    ContentOptions(characters=200, constants=8192, filters=8, covering='none')
     """
     name, options = split_text(text)
     row = PROTOCOLS.get(name)

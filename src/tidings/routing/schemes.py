@@ -8,7 +8,7 @@ from typing import Any, Final
 from tidings.routing.flooding import scheme as flooding
 from tidings.routing.layers import medym, medym_mesh
 from tidings.routing.options import NoOptions, OptionsError, read_options, split_text
-from tidings.routing.reverse_path import rooted, shared_tree
+from tidings.routing.reverse_path import entries, rooted, shared_tree
 from tidings.routing.scheme import Scheme, same_header
 from tidings.routing.source_trees import drp, ips, pif, psf
 
@@ -44,6 +44,9 @@ SCHEMES: Final[dict[str, Scheme]] = {
         rooted,
         options=rooted.RootedOptions,
         detours=True,
+    ),
+    "entries": _row(
+        "entries", "wherever a match came from, duplicates dropped (S17)", entries, suppresses=True
     ),
     "medym-mesh": _row("medym-mesh", "lists over the destinations only (S4)", medym_mesh),
 }

@@ -38,6 +38,7 @@ from tidings.routing.protocol import (
 from tidings.routing.protocols import Make
 from tidings.routing.source_trees.content import ContentRouter, Passing
 from tidings.routing.source_trees.views import View
+from tidings.sim.cycle_plants import CYCLE_BUGS
 from tidings.sim.layer_plants import LAYER_BUGS
 from tidings.sim.reverse_path_plants import REVERSE_PATH_BUGS
 from tidings.sim.structured_plants import STRUCTURED_BUGS
@@ -509,6 +510,7 @@ PLANTS: Final[dict[str, Plant]] = {
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in LAYER_BUGS.items()},
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in REVERSE_PATH_BUGS.items()},
     **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in STRUCTURED_BUGS.items()},
+    **{name: Plant(bug.protocol, bug.make, bug.first) for name, bug in CYCLE_BUGS.items()},
 }
 
 

@@ -87,6 +87,7 @@ from tidings.routing.protocol import (
     Woken,
     earliest,
 )
+from tidings.routing.source_trees.cycle_covers import CycleCovers, Where
 from tidings.routing.source_trees.views import View, Views
 
 LONGEST_SWITCH: Final = 30 * SECOND  # after new routes: then a node publishes by them in any case
@@ -110,14 +111,24 @@ def converges_within(timing: Timing, crossing: int) -> int:
 
 
 class ContentOptions(Struct, frozen=True):
-    """The size of a predicate that a node tells its neighbours, at most; past it, it is coarser."""
+    """The size of a predicate that a node tells its neighbours, at most; past it, it is coarser.
+
+    And `covering`: where a node passes on no advertisement that another issuer's covers: across
+    bridges, on all paths for which that is safe (`CycleCovers`), or nowhere.
+    """
 
     characters: Annotated[int, Meta(ge=8)] = USUAL_BOUNDS.characters
     constants: Annotated[int, Meta(ge=0)] = USUAL_BOUNDS.constants
     filters: Annotated[int, Meta(ge=1)] = USUAL_BOUNDS.filters
+    covering: Where = "none"
 
 
 USUAL_OPTIONS: Final = ContentOptions()
+
+
+def is_exact(options: ContentOptions) -> bool:
+    """Whether nodes need never tell anything coarser than it is."""
+    return (options.characters, options.constants, options.filters) == USUAL_BOUNDS
 
 
 class Passing:
@@ -160,6 +171,7 @@ class ContentRouter:
     plane_of: type[LinkState] = LinkState
     once_of: type[Once] = Once
     replies_of: type[Replies] = Replies
+    covers_of: type[CycleCovers] = CycleCovers
 
     def __init__(
         self,
@@ -180,6 +192,7 @@ class ContentRouter:
         self.local = Local(node, life, None if board is not None else matcher)
         self.replies = self.replies_of(node, life, self.hop_to)
         self.views = Views(self.plane.routes, self.join, self.effort.beyond)
+        self.covers = self.covers_of(options.covering, self.plane.routes, self.effort)
         self._clock = Steady()
         self._once = self.once_of()
         # Own advertisements: one at a time; subscriptions made meanwhile wait for the next.
@@ -416,6 +429,8 @@ class ContentRouter:
                 found[name] = False, "no node behind it wants anything"
             else:
                 found[name] = False, f"nodes behind it want only: {shortened(wanted)}"
+            takes, why = found[name]
+            found[name] = takes, "; ".join((why, *self.covers.explain(name, event)))
         return found
 
     # Subscriptions
@@ -455,15 +470,17 @@ class ContentRouter:
         children = self.plane.routes.children(self.node)
         # Without children there is no need to work out what is new.
         added = self.added(self.join(self._advertising.values())) if children else NOTHING
-        if added == NOTHING:
+        parts = self.parts(self.node, children, added)
+        if not parts:
             self.confirm(now, out)
             return
         self._advertised += 1
-        self._unconfirmed = dict.fromkeys(children)
+        self._unconfirmed = dict.fromkeys(parts)
         self._advertise_at = self._advertise_patience.ask(now)
-        routes = self.plane.routes
-        packet = Advertisement(self.node, self.life, self._advertised, routes.digest, added)
-        out.extend(Send(child, packet) for child in children)
+        number, topology = self._advertised, self.plane.routes.digest
+        for child, part in parts.items():
+            self.covers.sent(self.node, number, child, part)
+            out.append(Send(child, Advertisement(self.node, self.life, number, topology, part)))
 
     def confirm(self, now: int, out: list[Action]) -> None:
         """Every node has what was advertised."""
@@ -489,6 +506,19 @@ class ContentRouter:
             return predicate
         return self.effort.beyond_all(predicate, self._confirmed.values())
 
+    def parts(self, issuer: str, children: Iterable[str], rest: str) -> dict[str, str]:
+        """By child: what it must hear of an advertisement; without those that need not hear it.
+
+        What other issuers want covers some of it for some children, if the options say so. While
+        any node publishes by a former view, it does not.
+        """
+        if rest == NOTHING:
+            return {}
+        if not self._all_switched:
+            return dict.fromkeys(children, rest)
+        parts = {child: self.covers.rest(issuer, child, rest) for child in children}
+        return {child: part for child, part in parts.items() if part != NOTHING}
+
     def _advertisement(self, neighbour: str, packet: Advertisement, out: list[Action]) -> None:
         issuer = packet.issuer
         if not self.on_reverse_path(neighbour, issuer, self.views.newest):
@@ -500,12 +530,13 @@ class ContentRouter:
         predicate = readable(packet.predicate)
         self.widen(issuer, neighbour, predicate)
         routes = self.plane.routes
-        rest = self.added(predicate)
-        children = routes.children(issuer) if rest != NOTHING else ()
+        parts = self.parts(issuer, routes.children(issuer), self.added(predicate))
         if packet.topology == routes.digest:
-            self._passing[issuer] = Passing(packet.number, neighbour, children)
-        on = Advertisement(issuer, packet.life, packet.number, packet.topology, rest)
-        out.extend(Send(child, on) for child in children)
+            self._passing[issuer] = Passing(packet.number, neighbour, tuple(parts))
+        for child, part in parts.items():
+            self.covers.sent(issuer, packet.number, child, part)
+            on = Advertisement(issuer, packet.life, packet.number, packet.topology, part)
+            out.append(Send(child, on))
         self._confirm_passing(issuer, out)
 
     def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
@@ -538,6 +569,7 @@ class ContentRouter:
         if receipt.issuer == self.node:
             if receipt.number == self._advertised and neighbour in self._unconfirmed:
                 del self._unconfirmed[neighbour]
+                self.covers.confirmed(self.node, receipt.number, neighbour)
                 if not self._unconfirmed:
                     self.confirm(now, out)
                     if self._waiting:
@@ -545,7 +577,9 @@ class ContentRouter:
             return
         passing = self._passing.get(receipt.issuer)
         if passing is not None and passing.number == receipt.number:
-            passing.waiting.pop(neighbour, None)
+            if neighbour in passing.waiting:
+                del passing.waiting[neighbour]
+                self.covers.confirmed(receipt.issuer, receipt.number, neighbour)
             self._confirm_passing(receipt.issuer, out)
 
     def _confirm_passing(self, issuer: str, out: list[Action]) -> None:
@@ -612,7 +646,9 @@ class ContentRouter:
         if not pull.waiting:
             found = [text for child in pull.children for text in pull.found[child]]
             switched = pull.switched and not self.views.is_behind()
-            out.append(Send(pull.parent, Reply(issuer, pull.number, self.reply(found), switched)))
+            reply = self.reply(found)
+            self.covers.replied(issuer, pull.parent, reply)
+            out.append(Send(pull.parent, Reply(issuer, pull.number, reply, switched)))
             del self._pulls[issuer]
 
     def reply(self, found: list[str]) -> str:
@@ -725,6 +761,7 @@ class ContentRouter:
     def _rerouted(self, now: int, out: list[Action]) -> None:
         """There are new routes: hide no receiver, then ask all nodes anew."""
         self.views.adopt(self.plane.routes, now)
+        self.covers.adopt(self.plane.routes)
         self._passing.clear()
         self._pulls.clear()
         for seen in (self._advertisements, self._requests, self._switches_seen):
