@@ -15,7 +15,7 @@ from tidings.routing.protocol import Action
 from tidings.routing.structured.arcs import Arcs, OwnArc, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
-from tidings.routing.structured.hermes import Hermes, HermesRouter, Place, Tree, Twig
+from tidings.routing.structured.hermes import Hermes, HermesRouter, Place, Tree
 from tidings.routing.structured.substrate import Portion
 from tidings.routing.structured.types import DIRECTORY
 
@@ -126,34 +126,11 @@ class BreaksBeforeItMakes(Hermes):
             tree.former.clear()
 
 
-class NeverForgotten(Hermes):
-    """Takes it that a node still has what it had once, though it may have forgotten."""
-
-    def _acknowledged(self, twig: Twig, packet: Branch) -> None:
-        twig.their_held = max(twig.their_held, min(packet.held, twig.number))
-        twig.their_settled = max(twig.their_settled, min(packet.settled, twig.number))
-
-
-class AnswersOnce(Hermes):
-    """Does not answer a node that asks again, because the answer got lost."""
-
-    def _heard(self, source: str, packet: Branch, now: int, out: list[Action]) -> None:
-        super()._heard(source, msgspec.structs.replace(packet, asks=False), now, out)
-
-
 class WholeAtOnce(Hermes):
     """Takes what it has heard from above for all there is, be it all or not."""
 
     def _heard(self, source: str, packet: Branch, now: int, out: list[Action]) -> None:
         super()._heard(source, msgspec.structs.replace(packet, whole=True), now, out)
-
-
-class EstablishedInTheOldTree(Hermes):
-    """Says that a subscription is established while others may yet use another tree."""
-
-    def subscribed(self, id: str, now: int, out: list[Action]) -> None:
-        self._moved_at = None
-        super().subscribed(id, now, out)
 
 
 def _trees(chord: type[Chord] = Chord, arcs: type[Arcs] = Arcs) -> Any:
@@ -186,8 +163,5 @@ STRUCTURED_BUGS: Final[dict[str, StructuredBug]] = {
     "forgets siblings": StructuredBug(_types(ForgetsSiblings), TYPED),
     "tells nothing down": StructuredBug(_types(TellsNothingDown), TYPED),
     "breaks before it makes": StructuredBug(_types(BreaksBeforeItMakes), TYPED),
-    "answers once": StructuredBug(_types(AnswersOnce), TYPED),
-    "never forgotten": StructuredBug(_types(NeverForgotten), TYPED),
     "whole at once": StructuredBug(_types(WholeAtOnce), TYPED),
-    "established in the old tree": StructuredBug(_types(EstablishedInTheOldTree), TYPED),
 }

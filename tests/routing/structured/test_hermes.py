@@ -267,3 +267,13 @@ def test_explain_says_why_an_event_climbs_or_descends() -> None:
     after = [router_of(network, n).explain_links(n, event) for n in graph.names[:3]]
     whys = [why for links in after for _, why in links.values()]
     assert any("severity > 5 is wanted" in why for why in whys)
+
+
+def test_every_node_of_a_tree_says_where_an_event_of_others_goes() -> None:
+    network, _, graph = at_rest("line:4")
+    root = root_of(network, graph.names, "alert")
+    one, other = [name for name in graph.names if name != root][:2]
+    say(network, one, Subscribe("s", "class = 'alert' and severity > 5"))
+    event = {"class": "alert", "severity": 9}
+    whys = [why for _, why in router_of(network, root).explain_links(other, event).values()]
+    assert any("below, " in why and "severity > 5 is wanted" in why for why in whys)

@@ -299,10 +299,7 @@ class Hermes:
             twig.theirs = united(map(readable, packet.predicates))
             twig.publishes, twig.whole = packet.publishes, packet.whole
             twig.is_recent = True
-        self._acknowledged(twig, packet)
-
-    def _acknowledged(self, twig: Twig, packet: Branch) -> None:
-        """The other says how far it has got: perhaps less far than before, if it has forgotten."""
+        # How far the other has got: perhaps less far than before, if it has forgotten.
         twig.their_held = min(packet.held, twig.number)
         twig.their_settled = min(packet.settled, twig.number)
 
