@@ -26,7 +26,7 @@ from tidings.routing.protocol import (
     Subscribe,
     Unsubscribe,
 )
-from tidings.routing.structured.hermes import linger
+from tidings.routing.structured.hermes import HermesRouter, Tree, Twig, linger
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 from tidings.sim.network import Network
 
@@ -277,3 +277,15 @@ def test_every_node_of_a_tree_says_where_an_event_of_others_goes() -> None:
     event = {"class": "alert", "severity": 9}
     whys = [why for _, why in router_of(network, root).explain_links(other, event).values()]
     assert any("below, " in why and "severity > 5 is wanted" in why for why in whys)
+
+
+def test_what_a_former_parent_wants_is_told_on_once_it_is_below() -> None:
+    """Else the new parent would hear of it only when the former one is given up."""
+    tree = Tree("new")
+    tree.former["former"] = SECOND
+    tree.twigs["former"] = Twig()
+    tree.twigs["former"].is_child = True
+    tree.twigs["former"].theirs = ("x = 1",)
+    hermes = HermesRouter("a").service
+    assert [*hermes.below(tree, "new")] == ["x = 1"]
+    assert [*hermes.below(tree, "former")] == []

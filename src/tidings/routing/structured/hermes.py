@@ -133,9 +133,8 @@ class Tree:
         return [*([self.parent] if self.parent is not None else []), *self.former]
 
     def children(self) -> list[tuple[str, Twig]]:
-        """The nodes below."""
-        above = self.parents()
-        return [(n, twig) for n, twig in self.twigs.items() if twig.is_child and n not in above]
+        """The nodes below. One of them may have been above, and be kept as such for a while."""
+        return [(name, twig) for name, twig in self.twigs.items() if twig.is_child]
 
     def is_needed(self) -> bool:
         """Whether this node must be in the tree, even if nobody is below it there."""
@@ -245,7 +244,8 @@ class Hermes:
         """The nodes beside this one in a tree, and why each gets an event; None if it does not."""
         found: list[tuple[str, str | None]] = []
         tree = self.trees.get(number) or Tree(self._hop(number))
-        for name in tree.parents():
+        parents = tree.parents()
+        for name in parents:
             twig = tree.twigs.get(name)
             why: str | None = CLIMBS
             if twig is not None and twig.whole and tree.publishes:
@@ -253,7 +253,7 @@ class Hermes:
             found.append((name, why))
         for name, twig in tree.children():
             why = _wanted("below", twig.theirs, event)
-            if why is not None:
+            if why is not None and name not in parents:
                 found.append((name, why))
         return found
 
