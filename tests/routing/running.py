@@ -51,7 +51,7 @@ class Log:
 def network_of(
     graph: Graph, protocol: str = "cbcb", make: Callable[..., Any] | None = None
 ) -> tuple[Network, Log]:
-    """A network that has just been started; links delay by their cost."""
+    """A network that has been started, at rest; links delay by their cost."""
     log = Log()
     topologies = Topologies()
     made = make or PROTOCOLS[protocol].make
@@ -69,6 +69,9 @@ def network_of(
     for name in graph.names:
         network.start(name)
     network.run(network.now + 3 * SECOND)
+    most = network.now + 3 * SECOND
+    while network.now < most and not all(router_of(network, n).is_settled() for n in graph.names):
+        network.run(network.now + 100 * MILLISECOND)
     return network, log
 
 

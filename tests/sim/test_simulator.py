@@ -108,6 +108,13 @@ def test_every_row_of_the_reverse_path_bears_all_faults(name: str) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("name", ["hermes", "hermes:type=kind,trees=7"])
+def test_trees_of_types_bear_all_faults(name: str) -> None:
+    assert not failures(list(swarm("small", name, ALL_FAULTS, range(300))))
+    assert not failures(list(swarm("ba:40", name, ALL_FAULTS, range(40))))
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("how", DELIVERY)
 @pytest.mark.parametrize("who", MATCHING)
 def test_every_pair_of_layers_bears_all_faults(who: str, how: str) -> None:

@@ -414,6 +414,7 @@ class Branch(Struct, frozen=True, gc=False, array_like=True, tag=69):
     whole: bool  # downward: whether the predicates are all that is wanted beyond
     held: int  # the number of what you said last that I hold
     settled: int  # of what you said: that on which I, and all behind me, have acted
+    asks: bool  # whether I wait for you to say how far you are
 
 
 class Typed(Struct, frozen=True, gc=False, array_like=True, tag=70):

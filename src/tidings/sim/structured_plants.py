@@ -5,15 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from tidings.routing.packets import Publication
+import msgspec
+
+from tidings.routing.packets import Branch, Publication
 from tidings.routing.protocol import Action
 from tidings.routing.structured.arcs import Arcs, OwnArc, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
-from tidings.routing.structured.hermes import Hermes, HermesRouter, Tree
+from tidings.routing.structured.hermes import Hermes, HermesRouter, Place, Tree
 from tidings.routing.structured.substrate import Portion
 from tidings.routing.structured.types import DIRECTORY
 
@@ -93,26 +95,42 @@ class NotInTheDirectory(Hermes):
 class HermesSettledAtOnce(Hermes):
     """Answers for those behind it before they have."""
 
-    def has_acted(self, numbers: dict[tuple[int, str], int]) -> bool:
+    def has_acted(self, numbers: Mapping[Place, int]) -> bool:
         return True
 
 
 class ForgetsSiblings(Hermes):
     """Sends an event up only: those below hear of it if it comes from above."""
 
-    def chosen(self, tree: Tree, event: dict[str, Any]) -> list[tuple[str, str]]:
-        found = super().chosen(tree, event)
-        return [one for one in found if one[0] in tree.parents() or tree.parent is None]
+    def chosen(self, number: int, event: dict[str, Any]) -> list[tuple[str, str | None]]:
+        found = super().chosen(number, event)
+        tree = self.trees.get(number)
+        if tree is None or tree.parent is None:
+            return found
+        return [one for one in found if one[0] in tree.parents()]
 
 
 class TellsNothingDown(Hermes):
     """Takes what it has heard from above for all that is wanted, though more has come since."""
 
-    def below(self, number: int, but: str | None) -> Iterable[str]:
-        tree = self.trees[number]
-        if number != DIRECTORY and but not in tree.parents():
-            return ()
-        return super().below(number, but)
+    def below(self, tree: Tree, but: str) -> Iterable[str]:
+        return super().below(tree, but) if but in tree.parents() else ()
+
+
+class BreaksBeforeItMakes(Hermes):
+    """Gives a former parent up as soon as there is another."""
+
+    def _climb_on(self, now: int) -> None:
+        super()._climb_on(now)
+        for tree in self.trees.values():
+            tree.former.clear()
+
+
+class WholeAtOnce(Hermes):
+    """Takes what it has heard from above for all there is, be it all or not."""
+
+    def _heard(self, source: str, packet: Branch, now: int, out: list[Action]) -> None:
+        super()._heard(source, msgspec.structs.replace(packet, whole=True), now, out)
 
 
 def _trees(chord: type[Chord] = Chord, arcs: type[Arcs] = Arcs) -> Any:
@@ -144,4 +162,6 @@ STRUCTURED_BUGS: Final[dict[str, StructuredBug]] = {
     "settled at once": StructuredBug(_types(HermesSettledAtOnce), TYPED),
     "forgets siblings": StructuredBug(_types(ForgetsSiblings), TYPED),
     "tells nothing down": StructuredBug(_types(TellsNothingDown), TYPED),
+    "breaks before it makes": StructuredBug(_types(BreaksBeforeItMakes), TYPED),
+    "whole at once": StructuredBug(_types(WholeAtOnce), TYPED),
 }

@@ -98,8 +98,10 @@ class Trees:
 
     def explain(self, source: str, event: dict[str, Any]) -> dict[str, str]:
         """The nodes to which an event of this source would be sent from here, and why each."""
+        found: dict[str, str] = {}
+        if source != self.router.node:  # in which part of its tree this node is, it does not know
+            return found
         key = self.router.substrate.key
-        found = {}
         for portion, wanted in self.arcs.choose(key, event):
             held = self.arcs.held.get(portion)
             if wanted and held is not None:

@@ -10,26 +10,62 @@ subscription is established.
 A predicate that names no type lies in one more tree, the *directory*. Every event goes there, too,
 whatever its types. The directory is a tree as the others are: it carries predicates down to
 publishers, so an event leaves its node only for those who lie there and want it.
+
+Nodes learn of a change of the overlay at different moments. So a node keeps its former parent for a
+while beside the new one (`linger`, make before break). For as long after nodes have come or gone a
+new subscription does not count as established, nor a node that has come as reached
+(`HermesRouter.hops`). The state of a root is in the nodes below it: they tell it to the next root.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from tidings.routing.packets import Branch, Publication, Typed
 from tidings.routing.planes.interests import readable, shortened
 from tidings.routing.planes.patience import MOST_PATIENCE
-from tidings.routing.protocol import SECOND, Action, Drop, Established, InForce, earliest
+from tidings.routing.protocol import (
+    SECOND,
+    Action,
+    Drop,
+    Established,
+    InForce,
+    Timing,
+    earliest,
+)
 from tidings.routing.structured.arcs import Wanted, any_wants, united
 from tidings.routing.structured.router import Service, StructuredRouter
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 
 MOST_BRANCHES: Final = 65_536  # of a node, in all trees
 PUBLISHER: Final = 600 * SECOND
-EVENTS: Final = 4_096  # that a node remembers in each tree
+EVENTS: Final = 65_536  # that a node remembers, with the trees in which they came
 
-Said = tuple[Wanted, bool, bool]  # predicates, publishes, whole
+CLIMBS: Final = "it climbs to the root of its type"
+
+Place = tuple[int, str]  # a tree, and a node beside this one in it
+
+
+def linger(timing: Timing) -> int:
+    """How long a former parent stays in use: by then all nodes have found their new ones."""
+    return 2 * timing.hold_most + 8 * timing.hello
+
+
+class Said(NamedTuple):
+    """What a node tells another in a tree."""
+
+    upward: bool
+    predicates: Wanted
+    publishes: bool = False
+    whole: bool = False
+
+
+class Awaited(NamedTuple):
+    """What a subscription waits for, until it is established."""
+
+    until: int  # by then all nodes have found their parents since nodes last came or went
+    numbers: dict[Place, int]  # that must settle
 
 
 class Twig:
@@ -37,40 +73,42 @@ class Twig:
 
     __slots__ = (
         "acted",
-        "answer",
+        "answered",
         "at",
         "heard_at",
         "held",
+        "is_asked",
         "is_child",
+        "is_recent",
         "number",
         "publishes",
-        "recent",
         "said",
         "settled",
         "their_held",
         "their_settled",
         "theirs",
-        "told_at",
         "turn",
         "wait",
         "whole",
     )
 
     def __init__(self) -> None:
-        self.is_child = False  # whether the other has this node as its parent
-        self.said: Said | None = None  # what the other was told
+        # What this node tells
+        self.said: Said | None = None
         self.number = 0  # of that
         self.their_held = self.their_settled = 0  # of that: what the other has said it has
-        self.theirs: Wanted = ()  # what the other wants
+        self.at = self.wait = 0  # when to say it again, and after how long once more
+        # What the other tells
+        self.is_child = False  # whether it has this node as its parent
+        self.theirs: Wanted = ()  # what it wants
         self.publishes = self.whole = False
-        self.held = 0  # the number of what the other has told
-        self.turn = 0
-        self.recent = False
-        self.acted: dict[tuple[int, str], int] = {}  # by tree and node: numbers that must settle
+        self.turn = self.held = 0  # the numbers of the newest packet, and of what it told
+        self.heard_at = 0
+        self.is_recent = False  # whether this node has yet to take it in
+        self.acted: dict[Place, int] = {}  # what must settle before it has
         self.settled = 0
-        self.answer = (0, 0)  # held and settled, as the other was told last
-        self.at = self.wait = 0
-        self.heard_at = self.told_at = 0
+        self.is_asked = False  # whether the other waits for an answer
+        self.answered = 0  # the number up to which the other was told that all is settled
 
     def is_quiet(self) -> bool:
         """Whether the other has all that it was told, and has acted on it."""
@@ -80,34 +118,27 @@ class Twig:
 class Tree:
     """This node's place in the tree of a type."""
 
-    __slots__ = ("former", "own", "parent", "published_at", "publishes", "seen", "twigs")
+    __slots__ = ("former", "own", "parent", "published_at", "publishes", "twigs")
 
-    def __init__(self) -> None:
-        self.parent: str | None = None  # None: this node is the root
+    def __init__(self, parent: str | None) -> None:
+        self.parent = parent  # None: this node is the root
         self.former: dict[str, int] = {}  # parents that it had, and until when it keeps them
         self.twigs: dict[str, Twig] = {}
         self.own: Wanted = ()  # what this node wants in it
         self.published_at: int | None = None  # when someone here last did
         self.publishes = False  # whether someone here or below does
-        self.seen: dict[tuple[str, int, int], None] = {}
 
     def parents(self) -> list[str]:
         """The nodes above: one, and for a while those that were."""
         return [*([self.parent] if self.parent is not None else []), *self.former]
 
+    def children(self) -> list[tuple[str, Twig]]:
+        """The nodes below. One of them may have been above, and be kept as such for a while."""
+        return [(name, twig) for name, twig in self.twigs.items() if twig.is_child]
+
     def is_needed(self) -> bool:
         """Whether this node must be in the tree, even if nobody is below it there."""
         return bool(self.own) or self.published_at is not None
-
-    def first(self, publication: Publication) -> bool:
-        """Whether an event has not been in this tree yet; from now on it has."""
-        key = publication.source, publication.life, publication.number
-        if key in self.seen:
-            return False
-        if len(self.seen) >= EVENTS:
-            del self.seen[next(iter(self.seen))]
-        self.seen[key] = None
-        return True
 
 
 class Hermes:
@@ -118,16 +149,20 @@ class Hermes:
         self.options = options
         self.node, self.local, self.timing = router.node, router.local, router.timing
         self.trees: dict[int, Tree] = {}
+        self.known: dict[str, None] = {}  # other nodes that have been there for a while
+        self.counts = {"climbed": 0, "sent": 0, "kept": 0}
+        self._linger = linger(router.timing)
+        self._since: dict[str, tuple[int, int]] = {}  # by node: its life, and since when
+        self._moved_at: int | None = None  # when nodes last came or went
+        self._seen: dict[tuple[int, str, int, int], None] = {}  # trees and events
         self._epoch = -1
         self._changed = True
         self._touched: set[int] = set()  # trees of which something has come; with `_changed`, all
         self._turn = 0
         self._numbers = 0
-        self._farewells: dict[tuple[int, str], None] = {}
         self._due_at: int | None = None
         self._refresh_at: int | None = None
-        self._waiting: dict[str, dict[tuple[int, str], int] | None] = {}
-        self.counts = {"climbed": 0, "kept": 0}
+        self._waiting: dict[str, Awaited] = {}  # by subscription that is not established
 
     def key_of(self, tree: int) -> int:
         """The key of a type: whoever is in charge of it is the root."""
@@ -137,15 +172,16 @@ class Hermes:
 
     def subscribed(self, id: str, now: int, out: list[Action]) -> None:
         """A subscription has been taken, or has another predicate."""
-        self._waiting[id] = None
-        self._want(now)
+        moved = now if self._moved_at is None else self._moved_at + self._linger
+        self._waiting[id] = Awaited(moved, {})
+        self._want()
 
     def unsubscribed(self, id: str, now: int, out: list[Action]) -> None:
         """A subscription has been given up."""
         self._waiting.pop(id, None)
-        self._want(now)
+        self._want()
 
-    def _want(self, now: int) -> None:
+    def _want(self) -> None:
         found: dict[int, list[str]] = {}
         for text in self.local.subscriptions.values():
             for number, part in placed_in(self.options, text).items():
@@ -168,16 +204,18 @@ class Hermes:
     def _publishes(self, number: int, now: int) -> None:
         tree = self._tree(number)
         if tree.published_at is None:
-            self._changed = True
+            self._touched.add(number)
         tree.published_at = now
 
     def _tree(self, number: int) -> Tree:
         tree = self.trees.get(number)
         if tree is None:
-            tree = self.trees[number] = Tree()
-            tree.parent = self.router.substrate.hop(self.key_of(number))
+            tree = self.trees[number] = Tree(self._hop(number))
             self._changed = True
         return tree
+
+    def _hop(self, number: int) -> str | None:
+        return self.router.substrate.hop(self.key_of(number))
 
     # Events
 
@@ -191,29 +229,32 @@ class Hermes:
         self, number: int, publication: Publication, source: str | None, out: list[Action]
     ) -> None:
         """Send an event up and down a tree, from where it came on."""
-        tree = self._tree(number)
-        if not tree.first(publication):
+        key = number, publication.source, publication.life, publication.number
+        if key in self._seen:
             return
-        for name, _ in self.chosen(tree, publication.event):
-            if name != source:
+        if len(self._seen) >= EVENTS:
+            del self._seen[next(iter(self._seen))]
+        self._seen[key] = None
+        for name, why in self.chosen(number, publication.event):
+            self.counts["kept" if why is None else "climbed" if why == CLIMBS else "sent"] += 1
+            if why is not None and name != source:
                 self.router.carrier.send(name, Typed(number, publication), out)
 
-    def chosen(self, tree: Tree, event: dict[str, Any]) -> list[tuple[str, str]]:
-        """The nodes beside this one in a tree that get an event, and why each."""
-        found = []
+    def chosen(self, number: int, event: dict[str, Any]) -> list[tuple[str, str | None]]:
+        """The nodes beside this one in a tree, and why each gets an event; None if it does not."""
+        found: list[tuple[str, str | None]] = []
+        tree = self.trees.get(number) or Tree(self._hop(number))
         parents = tree.parents()
         for name in parents:
             twig = tree.twigs.get(name)
-            if twig is None or not (twig.whole and tree.publishes):
-                found.append((name, "it climbs to the root of its type"))
-                self.counts["climbed"] += 1
-            elif any_wants(twig.theirs, event):
-                found.append((name, f"above, {shortened(' or '.join(twig.theirs))} is wanted"))
-            else:
-                self.counts["kept"] += 1
-        for name, twig in tree.twigs.items():
-            if twig.is_child and name not in parents and any_wants(twig.theirs, event):
-                found.append((name, f"below, {shortened(' or '.join(twig.theirs))} is wanted"))
+            why: str | None = CLIMBS
+            if twig is not None and twig.whole and tree.publishes:
+                why = _wanted("above", twig.theirs, event)
+            found.append((name, why))
+        for name, twig in tree.children():
+            why = _wanted("below", twig.theirs, event)
+            if why is not None and name not in parents:
+                found.append((name, why))
         return found
 
     # Packets
@@ -234,42 +275,39 @@ class Hermes:
     def _is_tree(self, number: int) -> bool:
         return DIRECTORY <= number <= self.options.trees
 
-    def _say_farewell(self, number: int, name: str, out: list[Action]) -> None:
-        self._turn += 1
-        said = (0, (), False, False, 0, 0)
-        self.router.carrier.send(name, Branch(number, self._turn, True, False, *said), out)
-
     def _heard(self, source: str, packet: Branch, now: int, out: list[Action]) -> None:
         known = self.trees.get(packet.tree)
         twig = None if known is None else known.twigs.get(source)
-        if twig is None and not packet.joined:
-            return
-        if twig is None and not packet.upward:
-            self._say_farewell(packet.tree, source, out)
-            return
-        tree = self._tree(packet.tree)
         if twig is None:
-            if sum(len(one.twigs) for one in self.trees.values()) >= MOST_BRANCHES:
+            if not packet.joined:
                 return
-            twig = tree.twigs[source] = Twig()
+            if not packet.upward:
+                self._say_farewell(packet.tree, source, out)
+                return
+            if sum(len(one.twigs) for one in self.trees.values()) >= MOST_BRANCHES:
+                out.append(Drop("too many branches", packet))
+                return
+            twig = self._tree(packet.tree).twigs[source] = Twig()
         if packet.turn <= twig.turn:
             return
         self._touched.add(packet.tree)
         twig.turn, twig.heard_at = packet.turn, now
         twig.is_child = packet.upward and packet.joined
+        twig.is_asked |= packet.asks
         if packet.number > twig.held:
             twig.held = packet.number
-            twig.theirs = united(map(readable, packet.predicates)) if packet.joined else ()
+            twig.theirs = united(map(readable, packet.predicates))
             twig.publishes, twig.whole = packet.publishes, packet.whole
-            twig.recent = True
-        elif (
-            twig.answer != (packet.number, packet.number)
-            and now - twig.told_at >= self.timing.retry
-        ):
-            # It has not heard the answer. Two that both wait must not answer each other for ever.
-            twig.at = now
-        twig.their_held = max(twig.their_held, min(packet.held, twig.number))
-        twig.their_settled = max(twig.their_settled, min(packet.settled, twig.number))
+            twig.is_recent = True
+        # How far the other has got: perhaps less far than before, if it has forgotten.
+        twig.their_held = min(packet.held, twig.number)
+        twig.their_settled = min(packet.settled, twig.number)
+
+    def _say_farewell(self, number: int, name: str, out: list[Action]) -> None:
+        """Tell a node that it is not beside this one; if it gets lost, age does the same."""
+        self._turn += 1
+        nothing = (0, (), False, False, 0, 0, False)
+        self.router.carrier.send(name, Branch(number, self._turn, True, False, *nothing), out)
 
     def members_changed(self, lost: list[str]) -> None:
         """Nodes have come or gone."""
@@ -291,68 +329,70 @@ class Hermes:
     def update(self, now: int, out: list[Action]) -> None:
         """After anything has happened: do what follows, and what is due."""
         due = self.timer()
-        late = due is not None and now >= due
-        if self._epoch != self.router.substrate.epoch or late:
+        if (due is not None and now >= due) or self._epoch != self.router.substrate.epoch:
             self._changed = True
         if not (self._changed or self._touched):
             return
-        touched = {n: t for n, t in self.trees.items() if self._changed or n in self._touched}
-        self._touched = set()
         refresh = self._refresh_at is not None and now >= self._refresh_at
-        if self._changed:
-            self._changed = False
-            self._due_at = None
-            self._climb_on(now)
-            touched = self.trees
-        for number, name in self._farewells:  # if it gets lost, the other forgets us by its age
-            self._say_farewell(number, name, out)
-        self._farewells.clear()
-        for number, tree in touched.items():
-            self._renew(number, tree, now)
-        self._take_in(touched)
-        for number, tree in touched.items():
-            for name, twig in tree.twigs.items():
-                self._tell(number, tree, name, twig, refresh, now, out)
         if refresh or self._refresh_at is None:
             self._refresh_at = now + self.timing.refresh
-        self._establish(out)
+        if self._changed:
+            self._due_at = None
+            self._meet(now)
+            self._climb_on(now)
+        numbers = list(self.trees if self._changed else self._touched)
+        self._changed, self._touched = False, set()
+        for number in numbers:
+            self._renew(number, self.trees[number], now, out)
+        for number in numbers:
+            tree = self.trees[number]
+            for name, twig in tree.twigs.items():
+                self._settle(tree, twig)
+                self._tell(number, name, twig, refresh, now, out)
+            if not tree.twigs and not tree.is_needed():
+                del self.trees[number]
+        self._establish(now, out)
+
+    def _meet(self, now: int) -> None:
+        """Note who has come and gone, and when."""
+        lives = {name: life for name, life in self.router.lives.items() if name != self.node}
+        if lives != {name: life for name, (life, _) in self._since.items()}:
+            self._moved_at = now
+            before = self._since
+            self._since = {
+                name: before[name] if before.get(name, (0, 0))[0] == life else (life, now)
+                for name, life in lives.items()
+            }
+        self.known = {}
+        for name, (_, since) in self._since.items():
+            if now >= since + self._linger:
+                self.known[name] = None
+            else:
+                self._wake_at(since + self._linger)
+
+    def _wake_at(self, when: int) -> None:
+        self._due_at = earliest(self._due_at, when)
 
     def _climb_on(self, now: int) -> None:
-        """Find the parents anew, where the overlay has changed; forget trees that are not used."""
+        """Find the parents anew, where the overlay has changed, and keep former ones for long."""
         moved = self._epoch != self.router.substrate.epoch
         self._epoch = self.router.substrate.epoch
-        for number, tree in list(self.trees.items()):
-            parent = self.router.substrate.hop(self.key_of(number)) if moved else tree.parent
-            if parent != tree.parent:
-                before = tree.parent
-                tree.parent = parent
-                if before is not None:
-                    tree.former[before] = now + 2 * self.timing.retry
-                if parent is not None:
-                    tree.former.pop(parent, None)
-            new = tree.twigs.get(tree.parent or "")
-            for name, until in list(tree.former.items()):
-                if now >= until or (new is not None and new.number and new.is_quiet()):
+        for number, tree in self.trees.items():
+            before, tree.parent = tree.parent, self._hop(number) if moved else tree.parent
+            if before is not None and before != tree.parent:
+                tree.former[before] = now + self._linger
+            tree.former.pop(tree.parent or "", None)
+            for name, end in list(tree.former.items()):
+                if now >= end:
                     del tree.former[name]
                 else:
-                    self._due_at = earliest(self._due_at, until)
+                    self._wake_at(end)
             published = tree.published_at
-            old = published is not None and now - published > self.lease()
+            old = published is not None and now - published > self._lease()
             if old and not self._advertises(number):
                 tree.published_at = None
-            for name in tree.parents():
-                if name not in tree.twigs and (tree.twigs or tree.is_needed()):
-                    tree.twigs[name] = Twig()
-            for name, twig in list(tree.twigs.items()):
-                gone = not twig.is_child and name not in tree.parents()
-                silent = twig.is_child and now - twig.heard_at > self.timing.age
-                if gone or silent:
-                    del tree.twigs[name]
-                    self._farewells[number, name] = None
-            if not tree.twigs and not tree.is_needed() and not tree.seen:
-                del self.trees[number]
 
-    def lease(self) -> int:
+    def _lease(self) -> int:
         """For how long a node counts as a publisher of a type after its last event of it."""
         return max(PUBLISHER, 4 * self.timing.age)
 
@@ -360,54 +400,55 @@ class Hermes:
         texts = self.local.advertisements.values()
         return any(number in placed_in(self.options, text) for text in texts)
 
-    def below(self, number: int, but: str | None) -> Iterable[str]:
-        """What this node and those below it want in a tree, but for one of them."""
-        tree = self.trees[number]
+    def _renew(self, number: int, tree: Tree, now: int, out: list[Action]) -> None:
+        """Find who is beside this node in a tree, and what each must be told."""
         parents = tree.parents()
-        yield from tree.own
+        for name, twig in list(tree.twigs.items()):
+            if twig.is_child and now - twig.heard_at > self.timing.age:
+                twig.is_child = False
+            if not twig.is_child and name not in parents:
+                del tree.twigs[name]
+                self._say_farewell(number, name, out)
+        children = tree.children()
+        tree.publishes = tree.published_at is not None or any(one.publishes for _, one in children)
+        for name in parents:
+            if children or tree.is_needed():
+                tree.twigs.setdefault(name, Twig())
+            elif name in tree.twigs and not tree.twigs[name].is_child:
+                del tree.twigs[name]
+                self._say_farewell(number, name, out)
+        above = [tree.twigs.get(name) for name in parents]
+        whole = all(up is not None and up.whole for up in above)
         for name, twig in tree.twigs.items():
-            if twig.is_child and name != but and name not in parents:
-                yield from twig.theirs
-
-    def _renew(self, number: int, tree: Tree, now: int) -> None:
-        """Find what each other node in a tree must be told."""
-        parents = tree.parents()
-        tree.publishes = tree.published_at is not None or any(
-            one.is_child and one.publishes
-            for other, one in tree.twigs.items()
-            if other not in parents
-        )
-        for name, twig in tree.twigs.items():
-            said: Said = ((), False, False)
             if name in parents:
-                said = (united(self.below(number, name)), tree.publishes, False)
-            elif twig.is_child and twig.publishes:
-                whole = tree.parent is None
-                above: Wanted = ()
-                if not whole:
-                    up = tree.twigs.get(tree.parent or "")
-                    whole = up is not None and up.whole and up.held > 0
-                    above = up.theirs if up is not None else ()
-                said = (united([*self.below(number, name), *above]), False, whole)
+                said = Said(True, united(self.below(tree, name)), tree.publishes)
+            elif twig.publishes:
+                others = [text for up in above if up is not None for text in up.theirs]
+                said = Said(False, united([*self.below(tree, name), *others]), whole=whole)
+            else:
+                said = Said(False, ())
             if twig.said != said:
                 twig.said = said
                 self._numbers += 1
                 twig.number = self._numbers
                 twig.at, twig.wait = now, 0
+        for name, twig in tree.twigs.items():
+            if twig.is_recent:
+                twig.is_recent = False
+                twig.acted = {
+                    (number, other): there.number
+                    for other, there in tree.twigs.items()
+                    if other != name
+                }
 
-    def _take_in(self, touched: Mapping[int, Tree]) -> None:
-        """For what has come: the numbers that must settle before it has."""
-        for number, tree in touched.items():
-            for name, twig in tree.twigs.items():
-                if twig.recent:
-                    twig.recent = False
-                    twig.acted = {
-                        (number, other): there.number
-                        for other, there in tree.twigs.items()
-                        if other != name
-                    }
+    def below(self, tree: Tree, but: str) -> Iterable[str]:
+        """What this node and those below it want in a tree, but for one of them."""
+        yield from tree.own
+        for name, twig in tree.children():
+            if name != but:
+                yield from twig.theirs
 
-    def has_acted(self, numbers: dict[tuple[int, str], int]) -> bool:
+    def has_acted(self, numbers: Mapping[Place, int]) -> bool:
         """Whether others have settled up to these numbers.
 
         Only those count that send events here: the nodes above, and those below with publishers.
@@ -423,53 +464,48 @@ class Hermes:
                 return False
         return True
 
-    def _tell(
-        self,
-        number: int,
-        tree: Tree,
-        name: str,
-        twig: Twig,
-        refresh: bool,
-        now: int,
-        out: list[Action],
-    ) -> None:
-        rooted = tree.parent is not None or self.router.substrate.is_settled()
-        if rooted and twig.settled != twig.held and self.has_acted(twig.acted):
+    def _settle(self, tree: Tree, twig: Twig) -> None:
+        """Note whether all that followed from what the other has told has settled."""
+        if twig.settled == twig.held:
+            return
+        if tree.parent is None and not self.router.substrate.is_settled():
+            return  # it is the root because it knows too little
+        if self.has_acted(twig.acted):
             twig.settled = twig.held
-        is_up = name in tree.parents()
-        answer = (twig.held, twig.settled)
-        late = now >= twig.at and (not twig.is_quiet() or twig.at == now)
-        if late or answer[1] != twig.answer[1] or (refresh and is_up):
-            twig.answer, twig.told_at = answer, now
+
+    def _tell(
+        self, number: int, name: str, twig: Twig, refresh: bool, now: int, out: list[Action]
+    ) -> None:
+        """Say what the other must hear: something new, something again, or how far all is."""
+        said = twig.said
+        assert said is not None
+        asks = not twig.is_quiet() and now >= twig.at
+        if asks:
             twig.wait = min(2 * twig.wait or self.timing.retry, MOST_PATIENCE * self.timing.retry)
             twig.at = now + twig.wait
+        news = twig.is_asked or twig.answered != twig.settled
+        if asks or news or (refresh and said.upward):
+            twig.is_asked, twig.answered = False, twig.settled
             self._turn += 1
-            predicates, publishes, whole = twig.said or ((), False, False)
-            packet = Branch(
-                number,
-                self._turn,
-                is_up,
-                True,
-                twig.number,
-                predicates,
-                publishes,
-                whole,
-                *answer,
-            )
+            what = (twig.number, said.predicates, said.publishes, said.whole)
+            so_far = (twig.held, twig.settled, asks)
+            packet = Branch(number, self._turn, said.upward, True, *what, *so_far)
             self.router.carrier.send(name, packet, out)
-        if not twig.is_quiet() and now < twig.at:
-            self._due_at = earliest(self._due_at, twig.at)
+        if not twig.is_quiet():
+            self._wake_at(twig.at)
 
-    def _establish(self, out: list[Action]) -> None:
+    def _establish(self, now: int, out: list[Action]) -> None:
+        """Say which subscriptions are established: in all their trees, by all who are there."""
+        if not self._waiting or not self.router.substrate.is_settled():
+            return
         done = []
-        for id, numbers in self._waiting.items():
-            if numbers is None:
-                numbers = self._waiting[id] = {
-                    (number, name): twig.number
-                    for number in placed_in(self.options, self.local.subscriptions[id])
-                    for name, twig in self.trees[number].twigs.items()
-                }
-            if self.router.substrate.is_settled() and self.has_acted(numbers):
+        for id, (until, numbers) in self._waiting.items():
+            for number in placed_in(self.options, self.local.subscriptions[id]):
+                for name, twig in self.trees[number].twigs.items():
+                    numbers.setdefault((number, name), twig.number)
+            if now < until:
+                self._wake_at(until)
+            elif self.has_acted(numbers):
                 done.append(id)
         for id in done:
             del self._waiting[id]
@@ -480,11 +516,29 @@ class Hermes:
 
     def is_settled(self) -> bool:
         """Whether all that must be told has been."""
-        return not self._waiting and all(
-            twig.is_quiet() and twig.settled == twig.held and not tree.former
-            for tree in self.trees.values()
-            for twig in tree.twigs.values()
+        counted = self.known.keys() == self._since.keys()
+        return (
+            counted
+            and not self._waiting
+            and all(
+                twig.is_quiet() and twig.settled == twig.held and not tree.former
+                for tree in self.trees.values()
+                for twig in tree.twigs.values()
+            )
         )
+
+    def figures(self) -> dict[str, int]:
+        """Counts for metrics."""
+        children = [twig for tree in self.trees.values() for _, twig in tree.children()]
+        return {
+            "trees": len(self.trees),
+            "trees_rooted": sum(tree.parent is None for tree in self.trees.values()),
+            "branches_below": len(children),
+            "predicates_held": sum(len(twig.theirs) for twig in children),
+            "events_climbed": self.counts["climbed"],
+            "events_sent": self.counts["sent"],
+            "events_kept": self.counts["kept"],
+        }
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
@@ -494,8 +548,7 @@ class Hermes:
                     "parent": tree.parent,
                     "below": {
                         name: shortened(" or ".join(twig.theirs))
-                        for name, twig in sorted(tree.twigs.items())
-                        if twig.is_child
+                        for name, twig in sorted(tree.children())
                     },
                 }
                 for number, tree in sorted(self.trees.items())
@@ -505,12 +558,19 @@ class Hermes:
 
     def explain(self, source: str, event: dict[str, Any]) -> dict[str, str]:
         """The nodes to which an event of this source would be sent from here, and why each."""
-        found: dict[str, str] = {}
-        before = dict(self.counts)
-        for number in (*types_of(self.options, event), DIRECTORY):
-            found.update(dict(self.chosen(self._tree(number), event)))
-        self.counts = before
-        return found
+        return {
+            name: why
+            for number in (*types_of(self.options, event), DIRECTORY)
+            if source == self.node or number in self.trees
+            for name, why in self.chosen(number, event)
+            if why is not None
+        }
+
+
+def _wanted(where: str, texts: Wanted, event: dict[str, Any]) -> str | None:
+    if not any_wants(texts, event):
+        return None
+    return f"{where}, {shortened(' or '.join(texts))} is wanted"
 
 
 class HermesRouter(StructuredRouter):
@@ -526,6 +586,18 @@ class HermesRouter(StructuredRouter):
 
     hermes_of: type[Hermes] = Hermes
 
+    service: Hermes
+
     def make_service(self, options: Any) -> Service:
         """What routes by content."""
         return self.hermes_of(self, options or HermesOptions())
+
+    @property
+    def hops(self) -> dict[str, str]:
+        """The neighbour that leads to each node that has been there for a while (`linger`)."""
+        known = self.service.known
+        return {name: hop for name, hop in self.plane.routes.hop.items() if name in known}
+
+    def figures(self) -> dict[str, int]:
+        """Counts for metrics: trees, what lies in them, and the events that climbed or stayed."""
+        return self.service.figures()

@@ -11,6 +11,7 @@ from tidings.overlay.ideal import IdealRing
 from tidings.routing.planes.interests import predicate_of
 from tidings.routing.protocol import Timing
 from tidings.routing.structured.arcs import any_wants
+from tidings.routing.structured.hermes import linger
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 from tidings.routing.truth import Hops, Situation, wrong_subscriptions
 from tidings.routing.twin import Links
@@ -28,6 +29,11 @@ def converges_within(timing: Timing, crossing: int) -> int:
     ring = timing.hold_most + timing.dead + 8 * 2 * timing.hello + 8 * crossing
     tables = 4 * timing.retry + timing.refresh + 12 * crossing
     return noticed + told + ring + tables
+
+
+def types_converge_within(timing: Timing, crossing: int) -> int:
+    """The same where a new node counts, and a former parent is given up, after a while."""
+    return converges_within(timing, crossing) + linger(timing)
 
 
 def wrong_rings(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
@@ -131,6 +137,14 @@ def _wrong_trees_of_types(
                     yield f"{parent} hides a receiver of {event} below {name} in tree {number}"
                 elif situation.exact and sent and name not in behind:
                     yield f"{parent} sends {event} to {name} in tree {number}: not wanted there"
+                above_it = any(name not in _up(above, one) for one in wanting)
+                if parent is not None and above_it and not _climbs(services[name], number, event):
+                    yield f"{name} keeps {event} in tree {number}: it is wanted elsewhere"
+
+
+def _climbs(service: Any, number: int, event: dict[str, Any]) -> bool:
+    """Whether a node sends an event up a tree."""
+    return service.chosen(number, event)[0][1] is not None
 
 
 def _lies_and_matches(options: Any, number: int, text: str, event: dict[str, Any]) -> bool:

@@ -256,8 +256,6 @@ class StructuredRouter:
         """For each link, whether an event of this source would take it from here, and why."""
         why = f"perhaps: copies that other nodes send for {source} may pass here"
         found = dict.fromkeys(self.plane.neighbours.known, (True, why))
-        if source != self.node:
-            return found
         for name, why in self.service.explain(source, event).items():
             hop = self.plane.routes.hop.get(name)
             if hop is not None:
