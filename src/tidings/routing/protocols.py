@@ -23,6 +23,8 @@ from tidings.routing.source_trees import agreement, content
 from tidings.routing.structured import judging as structured
 from tidings.routing.structured.chord_trees import ChordTreesRouter
 from tidings.routing.structured.hermes import HermesRouter
+from tidings.routing.structured.scribe import ScribeOptions, ScribeRouter
+from tidings.routing.structured.substrates import SubstrateOptions
 from tidings.routing.structured.types import HermesOptions
 from tidings.routing.truth import Disagreements, Hops, Situation
 from tidings.routing.twin import Links
@@ -179,11 +181,13 @@ PROTOCOLS: Final[dict[str, Row]] = {
     ),
     "chord-trees": Row(
         ChordTreesRouter,
-        "a tree per publisher over Chord (S16)",
+        "a tree per publisher over Chord, or Pastry (S16)",
         twin="psf",
         disagreements=structured.wrong_trees,
         converges_within=structured.converges_within,
         objection=structured.objection_to_trees,
+        options=SubstrateOptions,
+        narrow=SubstrateOptions(substrate="pastry", leaves=2),
         needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
         any_graph=True,
         confirms=True,
@@ -208,6 +212,23 @@ PROTOCOLS: Final[dict[str, Row]] = {
         proven=False,
         effort=4,
         narrow=HermesOptions(type="kind", trees=3),
+    ),
+    "scribe": Row(
+        ScribeRouter,
+        "a multicast group per type, over Chord or Pastry: Scribe (S15, S20)",
+        twin="psf",
+        disagreements=structured.wrong_groups,
+        converges_within=structured.converges_within,
+        objection=structured.objection_to_groups,
+        options=ScribeOptions,
+        needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
+        any_graph=True,
+        confirms=True,
+        foretells=False,
+        ordered=NEVER,
+        seamless=False,
+        effort=4,
+        narrow=ScribeOptions(substrate="pastry", leaves=2, type="kind", groups=3),
     ),
     **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }
