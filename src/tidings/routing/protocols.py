@@ -71,7 +71,8 @@ class Row(NamedTuple):
     seamless: bool = True  # whether nothing gets lost while nodes and links are added
     proven: bool = True  # whether seeds find nothing wrong; if not, its page says what they find
     boards: bool = False  # whether it finds links by a board
-    narrow: Struct | None = None  # options with which nodes soon have to say something coarser
+    narrow: Struct | None = None  # for some seeds: options with which nodes soon have to say
+    # something coarser, or stand on another overlay
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
     foretells: bool = True  # whether a node knows before which links an event takes from it
     shares: bool = False  # whether several applications may share its nodes (L4)

@@ -80,6 +80,8 @@ class Pastry:
         self._digit = 0
         self._turn = 0
         self._table: dict[Slot, str] | None = None  # None: to be found anew
+        self._span: tuple[int, int] | None = None  # of the leaves: the first key, and how far
+        self._heeded: dict[str, Leaves] = {}  # answers by which nothing changes, if they come again
 
     # What protocols ask
 
@@ -118,11 +120,13 @@ class Pastry:
 
     def _covers(self, key: int) -> bool:
         """Whether a key lies among the leaves."""
-        if not (self.leaves[BEFORE] and self.leaves[BEHIND]):
-            return True
-        first, last = (self._at(self.leaves[side][-1]) for side in SIDES)
-        distance = self.circle.distance
-        return distance(first, key) <= distance(first, self.key) + distance(self.key, last)
+        if self._span is None:
+            self._span = (self.key, self.circle.size)  # all, where it is alone on a side
+            if self.leaves[BEFORE] and self.leaves[BEHIND]:
+                length = sum(self._far(self.leaves[side][-1], side) for side in SIDES)
+                self._span = (self._at(self.leaves[BEFORE][-1]), length)
+        first, length = self._span
+        return self.circle.distance(first, key) <= length
 
     def split(self, end: int) -> tuple[Portion, ...]:
         """The arc from this node to an end, divided among the next node and the entries."""
@@ -184,6 +188,7 @@ class Pastry:
         """The carrier may have got to know other nodes."""
         self._begin(now)
         self._rush = RUSH
+        self._heeded.clear()
         self._look_nearer(now, out)
 
     def lost(self, names: Iterable[str], now: int, out: list[Action]) -> None:
@@ -215,7 +220,8 @@ class Pastry:
     def received(self, source: str, packet: RingPacket, now: int, out: list[Action]) -> None:
         """A packet of the overlay has come."""
         self._begin(now)
-        self._silent.pop(source, None)
+        if self._silent.pop(source, None) is not None:
+            self._heeded.clear()
         match packet:
             case RingQuery():
                 self._send(source, self._own_leaves(), out)
@@ -255,7 +261,9 @@ class Pastry:
         if self._round_at is not None and now >= self._round_at:
             self._round_at = now + self._round
             self._rounds += 1
-            self._silent = {name: until for name, until in self._silent.items() if until > now}
+            for name in [name for name, until in self._silent.items() if until <= now]:
+                del self._silent[name]
+                self._heeded.clear()
             for side in SIDES:
                 self._stabilise(side, now, out)
             self._look_nearer(now, out)
@@ -304,20 +312,27 @@ class Pastry:
     def _answered(self, source: str, packet: Leaves, now: int, out: list[Action]) -> None:
         """A node says who is beside it: adopt it where it is the nearest, and ask nearer ones."""
         self._asked.pop(source, None)
+        if self._heeded.get(source) == packet:
+            return
+        epoch = self.epoch
         theirs = {BEFORE: packet.before[: self._most], BEHIND: packet.behind[: self._most]}
-        named = [name for side in SIDES for name in theirs[side]]
+        named = [name for side in SIDES for name in theirs[side] if name != self.node]
         for name in named:
             self._meet(name)
         for side in SIDES:
             if self._is_nearer(source, side) or self.leaves[side][:1] == [source]:
                 self._adopt(side, source, theirs[side], out)
         for side in SIDES:
-            there = [n for n in named if self._is_nearer(n, side) and self._is_there(n)]
-            if there:
-                self._ask(min(there, key=lambda name: self._far(name, side)), now, out)
+            nearest = min(
+                filter(self._is_there, named), key=lambda n: self._far(n, side), default=""
+            )
+            if nearest and self._is_nearer(nearest, side):
+                self._ask(nearest, now, out)
         self._consider(source)
         for name in named:  # one of them may be nearer to the mark for which the other was asked
             self._consider(name)
+        if self.epoch == epoch:
+            self._heeded[source] = packet
 
     def _adopt(self, side: int, first: str, theirs: Iterable[str], out: list[Action]) -> None:
         """Take a node as the first leaf of a side, and its leaves behind it."""
@@ -402,7 +417,7 @@ class Pastry:
 
     def _consider(self, name: str) -> None:
         """Take a node as an entry if none that is known suits as well."""
-        if not self._is_there(name) or self._covers(self._at(name)):
+        if self._covers(self._at(name)) or not self._is_there(name):
             return  # among the leaves, which know better
         slot = self._slot(name)
         known = self.table().get(slot)
@@ -489,7 +504,8 @@ class Pastry:
         self.carrier.send(name, packet, out)
 
     def _changed(self) -> None:
-        self._table = None
+        self._table = self._span = None
+        self._heeded.clear()
         self.epoch += 1
 
     def _at(self, name: str) -> int:
