@@ -216,7 +216,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
     ),
     "scribe": Row(
         ScribeRouter,
-        "a multicast group per type, over Chord or Pastry: Scribe (S15, S20)",
+        "a multicast group per type over Chord or Pastry (Scribe)",
         twin="psf",
         disagreements=structured.wrong_groups,
         converges_within=structured.converges_within,
