@@ -36,6 +36,7 @@ from tidings.lab.experiments import (
     rounds,
     schemes,
     sharing,
+    substrates,
 )
 
 EXPERIMENTS: Final[dict[str, Experiment]] = {
@@ -68,5 +69,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "l6-applications": layer_applications.EXPERIMENT,
     "l7-caveats": layer_caveats.EXPERIMENT,
     "s15-hermes": hermes.EXPERIMENT,
+    "s15-substrates": substrates.EXPERIMENT,
     "s16-chord-trees": chord_trees.EXPERIMENT,
 }

@@ -286,10 +286,11 @@ _TABLE: Final = (
             "test_nothing_is_left_of_a_subscription_that_was_given_up",
         )
         + _tests(
-            "routing/structured/test_chord",
+            "routing/structured/test_substrates",
             "test_nodes_join_leave_and_crash_under_loss",
             "test_rings_that_were_partitioned_join_again",
-        ),
+        )
+        + _experiments("s15-substrates"),
     ),
     Part(
         "S17",

@@ -86,3 +86,30 @@ class Circle(NamedTuple):
         """
         differ = one ^ other
         return self.digits - -(-differ.bit_length() // DIGIT_BITS)
+
+    def cell(self, key: int, count: int) -> tuple[int, int]:
+        """The keys that share so many digits with a key: the first, and the first beyond.
+
+        >>> [f"{end:x}" for end in Circle(16).cell(0x3A4F, 2)]
+        ['3a00', '3b00']
+        """
+        places = DIGIT_BITS * (self.digits - count)
+        low = key >> places << places
+        return low, min(low + (1 << places), self.size)
+
+    def mark(self, key: int, place: int, digit: int) -> int:
+        """A key with one digit replaced.
+
+        >>> f"{Circle(16).mark(0x3A4F, 1, 7):x}"
+        '374f'
+        """
+        places = DIGIT_BITS * (self.digits - 1 - place)
+        return key ^ (self.digit(key, place) ^ digit) << places
+
+    def rank(self, key: int, other: int) -> tuple[int, int]:
+        """How far another key is from a key, so that no two keys are equally far.
+
+        >>> Circle(4).rank(3, 5) < Circle(4).rank(3, 1) < Circle(4).rank(3, 6)
+        True
+        """
+        return self.near(key, other), self.distance(key, other)

@@ -325,9 +325,10 @@ class Configured(Struct, frozen=True, gc=False, array_like=True, tag=49):
 LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Configured
 
 
-# Structured overlays. A ring is kept by `RingQuery` to `Parting`. On it, trees of publishers (S16)
+# Structured overlays. A ring is kept by `RingQuery` to `Leaves`. On it, trees of publishers (S16)
 # tell interests by arc (`Claim`, `Arc`) and spread events (`Cast`); those of types (S15) tell them
-# up and down a tree (`Branch`) on which events climb and descend (`Typed`).
+# up and down a tree (`Branch`) on which events climb and descend (`Typed`). Scribe's groups have
+# trees without predicates (`Graft`, `Grafted`), down which events come from the root (`Grouped`).
 
 
 class RingQuery(Struct, frozen=True, gc=False, array_like=True, tag=60):
@@ -369,7 +370,14 @@ class Parting(Struct, frozen=True, gc=False, array_like=True, tag=65):
     successors: tuple[str, ...]
 
 
-RingPacket = RingQuery | RingReply | Notify | Find | Found | Parting
+class Leaves(Struct, frozen=True, gc=False, array_like=True, tag=76):
+    """These are beside me, on both sides: the leaves of a node of Pastry."""
+
+    before: tuple[str, ...]  # the nearest first
+    behind: tuple[str, ...]
+
+
+RingPacket = RingQuery | RingReply | Notify | Find | Found | Parting | Leaves
 
 
 class Claim(Struct, frozen=True, gc=False, array_like=True, tag=66):
@@ -424,7 +432,32 @@ class Typed(Struct, frozen=True, gc=False, array_like=True, tag=70):
     publication: Publication
 
 
-StructuredPacket = RingPacket | Claim | Arc | Cast | Branch | Typed
+class Graft(Struct, frozen=True, gc=False, array_like=True, tag=77):
+    """I am your child in the tree of a group (Scribe); or no longer."""
+
+    group: int  # -1: the directory
+    number: int  # of all that I have said: the larger counts
+    joined: bool
+
+
+class Grafted(Struct, frozen=True, gc=False, array_like=True, tag=78):
+    """You are my child in the tree of a group."""
+
+    group: int
+    number: int  # of what you said last
+    attached: bool  # whether I get what is sent to the group
+
+
+class Grouped(Struct, frozen=True, gc=False, array_like=True, tag=79):
+    """An event for a group (Scribe): up to its root, then down its tree."""
+
+    group: int
+    down: bool
+    hops: int  # that it has made on its path up
+    publication: Publication
+
+
+StructuredPacket = RingPacket | Claim | Arc | Cast | Branch | Typed | Graft | Grafted | Grouped
 
 
 class Listed(Struct, frozen=True, gc=False, array_like=True, tag=47):
@@ -487,6 +520,7 @@ BEARERS: Final[dict[type, Callable[[Any], Publication | None]]] = {
     Walk: lambda packet: packet.publication,
     Cast: lambda packet: packet.publication,
     Typed: lambda packet: packet.publication,
+    Grouped: lambda packet: packet.publication,
 }
 
 

@@ -24,6 +24,8 @@ from tidings.routing.source_trees import agreement, content
 from tidings.routing.structured import judging as structured
 from tidings.routing.structured.chord_trees import ChordTreesRouter
 from tidings.routing.structured.hermes import HermesRouter
+from tidings.routing.structured.scribe import ScribeOptions, ScribeRouter
+from tidings.routing.structured.substrates import SubstrateOptions
 from tidings.routing.structured.types import HermesOptions
 from tidings.routing.truth import Disagreements, Hops, Situation
 from tidings.routing.twin import Links
@@ -70,7 +72,8 @@ class Row(NamedTuple):
     seamless: bool = True  # whether nothing gets lost while nodes and links are added
     proven: bool = True  # whether seeds find nothing wrong; if not, its page says what they find
     boards: bool = False  # whether it finds links by a board
-    narrow: Struct | None = None  # options with which nodes soon have to say something coarser
+    narrow: Struct | None = None  # for some seeds: options with which nodes soon have to say
+    # something coarser, or stand on another overlay
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
     foretells: bool = True  # whether a node knows before which links an event takes from it
     shares: bool = False  # whether several applications may share its nodes (L4)
@@ -205,11 +208,13 @@ PROTOCOLS: Final[dict[str, Row]] = {
     ),
     "chord-trees": Row(
         ChordTreesRouter,
-        "a tree per publisher over Chord (S16)",
+        "a tree per publisher over Chord, or Pastry (S16)",
         twin="psf",
         disagreements=structured.wrong_trees,
         converges_within=structured.converges_within,
         objection=structured.objection_to_trees,
+        options=SubstrateOptions,
+        narrow=SubstrateOptions(substrate="pastry", leaves=2),
         needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
         any_graph=True,
         confirms=True,
@@ -232,6 +237,23 @@ PROTOCOLS: Final[dict[str, Row]] = {
         ordered=NEVER,
         effort=4,
         narrow=HermesOptions(type="kind", trees=3),
+    ),
+    "scribe": Row(
+        ScribeRouter,
+        "a multicast group per type over Chord or Pastry (Scribe)",
+        twin="psf",
+        disagreements=structured.wrong_groups,
+        converges_within=structured.converges_within,
+        objection=structured.objection_to_groups,
+        options=ScribeOptions,
+        needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
+        any_graph=True,
+        confirms=True,
+        foretells=False,
+        ordered=NEVER,
+        seamless=False,
+        effort=4,
+        narrow=ScribeOptions(substrate="pastry", leaves=2, type="kind", groups=3),
     ),
     **{f"{who}-{how}": _layered(who, how) for who in MATCHING for how in DELIVERY},
 }

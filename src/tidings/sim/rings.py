@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from tidings.overlay.ideal import IdealRing
 from tidings.overlay.keys import Circle
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import Packet, Parcel
@@ -67,7 +66,7 @@ class RingNode:
         self, node: str, life: int, circle: Circle, make: Callable[..., Any] = Chord
     ) -> None:
         self.mesh = Meshed(node, life)
-        self.chord = make(node, self.mesh, USUAL, circle, self.mesh.meet)
+        self.substrate = make(node, self.mesh, USUAL, circle, self.mesh.meet)
         self.lives: dict[str, int] = {}
         self.table: dict[str, str] = {}
 
@@ -77,29 +76,29 @@ class RingNode:
         match cause:
             case LinkUp(neighbour):
                 self.mesh.meet(neighbour)
-                self.chord.heard(now, out)
+                self.substrate.heard(now, out)
             case Received(neighbour, packet):
                 assert isinstance(packet, Parcel)
                 known = self.lives.get(packet.source, packet.life)
                 inner = self.mesh.received(neighbour, packet, out)
                 self.lives[packet.source] = max(known, packet.life)
                 if packet.life > known:
-                    self.chord.lost([packet.source], now, out)
+                    self.substrate.lost([packet.source], now, out)
                 if inner is not None and packet.life >= known:
-                    self.chord.received(packet.source, inner, now, out)
+                    self.substrate.received(packet.source, inner, now, out)
             case Woken():
-                self.chord.wake(now, out)
+                self.substrate.wake(now, out)
             case Leave():
-                self.chord.leave(out)
+                self.substrate.leave(out)
         return out
 
     def timer(self) -> int | None:
         """When to wake."""
-        return self.chord.timer()  # type: ignore[no-any-return]
+        return self.substrate.timer()  # type: ignore[no-any-return]
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
-        return self.chord.snapshot()  # type: ignore[no-any-return]
+        return self.substrate.snapshot()  # type: ignore[no-any-return]
 
     def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
         """All events: a ring has none."""
@@ -107,7 +106,7 @@ class RingNode:
 
     def is_settled(self) -> bool:
         """Whether it has found its place."""
-        return self.chord.is_settled()  # type: ignore[no-any-return]
+        return self.substrate.is_settled()  # type: ignore[no-any-return]
 
     def explain_links(self, source: str, event: dict[str, Any]) -> dict[str, tuple[bool, str]]:
         """Nothing: a ring carries no events."""
@@ -142,10 +141,10 @@ class Rings:
         """Let some time go by."""
         self.network.run(self.network.now + int(seconds * 1_000) * MILLISECOND)
 
-    def chord(self, name: str) -> Any:
+    def substrate(self, name: str) -> Any:
         """A node's part in the ring."""
         router: Any = self.network.nodes[name].router
-        return router.chord
+        return router.substrate
 
     def running(self) -> list[str]:
         """The nodes that run."""
@@ -154,26 +153,21 @@ class Rings:
     def wrong(self, names: Sequence[str] | None = None) -> list[str]:
         """Where the ring of some nodes, or of all that run, is not as it must be."""
         names = self.running() if names is None else names
-        ideal = IdealRing(names, self.circle)
+        ideal = self.substrate(names[0]).ideal(names)
         found = []
         for name in names:
-            chord = self.chord(name)
-            if len(names) == 1:
-                assert not chord.successors
-                continue
-            after = ideal.successors(name)
-            if chord.successors != after:
-                found.append(f"{name} has the successors {chord.successors}, not {after}")
-            if chord.predecessor != ideal.predecessor(name):
-                found.append(f"{name} has the predecessor {chord.predecessor}")
-            if chord.split(chord.key) != ideal.split(name, chord.key):
-                found.append(f"{name} divides the ring into {chord.split(chord.key)}")
+            is_, should = self.substrate(name).snapshot(), ideal.snapshot(name)
+            found += [
+                f"{name} has the {part} {is_[part]}, not {should[part]}"
+                for part in should
+                if is_[part] != should[part]
+            ]
         return found
 
     def route(self, name: str, key: int) -> list[str]:
         """The nodes on the path from a node to the one in charge of a key."""
         path = [name]
-        while (hop := self.chord(path[-1]).hop(key)) is not None:
+        while (hop := self.substrate(path[-1]).hop(key)) is not None:
             assert len(path) < 100, path
             path.append(hop)
         return path

@@ -16,9 +16,13 @@ from tidings.routing.structured.arcs import Arcs, OwnArc, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
 from tidings.routing.structured.hermes import Hermes, HermesRouter, Place, Tree
+from tidings.routing.structured.pastry import Pastry
+from tidings.routing.structured.scribe import GroupTree, Scribe, ScribeRouter
 from tidings.routing.structured.substrate import Portion
 from tidings.routing.structured.types import DIRECTORY
 
+PASTRY: Final = "chord-trees:substrate=pastry,leaves=2"
+GROUPED: Final = "scribe:substrate=pastry,leaves=2,type=kind,groups=3"
 TYPED: Final = "hermes:type=kind,trees=3"
 
 
@@ -133,9 +137,75 @@ class WholeAtOnce(Hermes):
         super()._heard(source, msgspec.structs.replace(packet, whole=True), now, out)
 
 
+class TableBeforeTheNext(Pastry):
+    """Divides an arc among its entries only: the next node may be in nobody's part."""
+
+    def _links(self) -> list[str]:
+        links = super()._links()
+        return links[1:] if len(links) > 1 else links
+
+
+class TwoOwners(Pastry):
+    """Is in charge of a key as soon as it is nearer than the next node behind it."""
+
+    def _owner(self, key: int) -> str:
+        behind = self.beside()[1]
+        rank = self.circle.rank
+        if behind is None or rank(key, self.key) < rank(key, self._at(behind)):
+            return self.node
+        return super()._owner(key)
+
+
+class ParentForEver(Scribe):
+    """Keeps its parent for as long as it is there, whoever is the root."""
+
+    def _turn_to(self, group: GroupTree, parent: str | None) -> None:
+        if group.parent is None or not group.number:
+            super()._turn_to(group, parent)
+
+
+class GraftedIsAttached(Scribe):
+    """Says that it is attached, though its parent may not be."""
+
+    def is_attached(self, group: GroupTree) -> bool:
+        return True
+
+
+class GraftsOnce(Scribe):
+    """Says once that it is a child, and never again."""
+
+    def _tell_parent(
+        self, number: int, group: GroupTree, refresh: bool, now: int, out: list[Action]
+    ) -> None:
+        if not group.number:
+            super()._tell_parent(number, group, refresh, now, out)
+
+
+class NeverLeaves(Scribe):
+    """Does not tell its parent that nobody is left, and says for ever that it is a child."""
+
+    def _leave(self, number: int, group: GroupTree, out: list[Action]) -> None:
+        group.own = True
+
+
+class OnlyTypes(Scribe):
+    """Sends events to the groups of their types only, not to the directory."""
+
+    def groups_of(self, event: dict[str, Any]) -> tuple[int, ...]:
+        return super().groups_of(event)[:-1]
+
+
 def _trees(chord: type[Chord] = Chord, arcs: type[Arcs] = Arcs) -> Any:
     service = type(arcs.__name__, (Trees,), {"arcs_of": arcs})
     return type("Planted", (ChordTreesRouter,), {"chord_of": chord, "trees_of": service})
+
+
+def _pastry(pastry: type[Pastry], router: type[Any] = ChordTreesRouter) -> Any:
+    return type("Planted", (router,), {"pastry_of": pastry})
+
+
+def _groups(scribe: type[Scribe]) -> Any:
+    return type("Planted", (ScribeRouter,), {"scribe_of": scribe})
 
 
 def _types(hermes: type[Hermes]) -> Any:
@@ -158,6 +228,13 @@ STRUCTURED_BUGS: Final[dict[str, StructuredBug]] = {
     "trees not counted": StructuredBug(_trees(arcs=TreesNotCounted)),
     "division at once": StructuredBug(_trees(arcs=DivisionAtOnce)),
     "numbers begin again": StructuredBug(_trees(arcs=NumbersBeginAgain), first=5),
+    "next node forgotten": StructuredBug(_pastry(TableBeforeTheNext), PASTRY),
+    "two owners": StructuredBug(_pastry(TwoOwners, ScribeRouter), GROUPED),
+    "parent for ever": StructuredBug(_groups(ParentForEver), GROUPED),
+    "grafted is attached": StructuredBug(_groups(GraftedIsAttached), GROUPED),
+    "grafts once": StructuredBug(_groups(GraftsOnce), GROUPED),
+    "never leaves": StructuredBug(_groups(NeverLeaves), GROUPED),
+    "only types": StructuredBug(_groups(OnlyTypes), GROUPED),
     "not in the directory": StructuredBug(_types(NotInTheDirectory), TYPED),
     "settled at once": StructuredBug(_types(HermesSettledAtOnce), TYPED),
     "forgets siblings": StructuredBug(_types(ForgetsSiblings), TYPED),

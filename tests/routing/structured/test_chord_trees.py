@@ -1,18 +1,20 @@
 """A tree per publisher over Chord (S16): as many packets as needed, no ghosts, bounded depth."""
 
+from functools import partial
 from math import ceil, log2
 from typing import Any
 
 import pytest
 
 from tests.routing.running import network_of, router_of
-from tidings.overlay.ideal import IdealRing
 from tidings.overlay.topologies import topology
 from tidings.routing.packets import Cast, Parcel
 from tidings.routing.planes.interests import wants
 from tidings.routing.protocol import SECOND, Publish, Subscribe, Unsubscribe
 from tidings.routing.structured.arcs import MOST_TEXTS, united
+from tidings.routing.structured.chord_trees import ChordTreesRouter
 from tidings.routing.structured.judging import links_of_trees
+from tidings.routing.structured.substrates import SubstrateOptions
 
 
 def casts(log: Any) -> list[tuple[str, str]]:
@@ -24,10 +26,16 @@ def casts(log: Any) -> list[tuple[str, str]]:
     ]
 
 
+OVER_PASTRY = partial(ChordTreesRouter, options=SubstrateOptions(substrate="pastry", leaves=2))
+
+
+@pytest.mark.parametrize("make", [ChordTreesRouter, OVER_PASTRY], ids=["chord", "pastry"])
 @pytest.mark.parametrize("text", ["ba:14", "line:5", "line:2"])
-def test_an_event_that_all_want_takes_one_packet_fewer_than_there_are_nodes(text: str) -> None:
+def test_an_event_that_all_want_takes_one_packet_fewer_than_there_are_nodes(
+    text: str, make: Any
+) -> None:
     graph = topology(text, 2)
-    network, log = network_of(graph, "chord-trees")
+    network, log = network_of(graph, "chord-trees", make)
     for name in graph.names:
         network.tell(name, Subscribe(f"s{name}", "x > 0"))
     network.run(network.now + 3 * SECOND)
@@ -74,9 +82,10 @@ def test_the_tables_of_a_node_grow_with_the_square_of_the_logarithm() -> None:
     assert most <= log2(graph.nodes) ** 2
 
 
-def test_an_event_takes_the_links_of_the_ideal_tree() -> None:
+@pytest.mark.parametrize("make", [ChordTreesRouter, OVER_PASTRY], ids=["chord", "pastry"])
+def test_an_event_takes_the_links_of_the_ideal_tree(make: Any) -> None:
     graph = topology("ba:12", 5)
-    network, log = network_of(graph, "chord-trees")
+    network, log = network_of(graph, "chord-trees", make)
     for name in ("1", "5", "8"):
         network.tell(name, Subscribe(f"s{name}", "x > 0"))
     network.run(network.now + 3 * SECOND)
@@ -85,7 +94,8 @@ def test_an_event_takes_the_links_of_the_ideal_tree() -> None:
         log.links_taken()
         network.tell(source, Publish({"x": 1}))
         network.run(network.now + SECOND)
-        expected = links_of_trees(IdealRing(graph.names), hops, source, {"1", "5", "8"})
+        ideal = router_of(network, source).substrate.ideal(graph.names)
+        expected = links_of_trees(ideal, hops, source, {"1", "5", "8"})
         assert log.links_taken() == set(expected)
 
 
@@ -94,6 +104,17 @@ def test_many_predicates_become_one_and_none_is_lost() -> None:
     assert len(united(texts[1:])) == MOST_TEXTS
     (one,) = united(texts)
     assert all(wants(one, {"x": number}) for number in range(MOST_TEXTS + 1))
+
+
+@pytest.mark.parametrize("make", [ChordTreesRouter, OVER_PASTRY], ids=["chord", "pastry"])
+def test_figures_count_tables_and_the_nodes_that_the_overlay_keeps(make: Any) -> None:
+    network, _ = network_of(topology("line:4", 5), "chord-trees", make)
+    network.tell("2", Subscribe("s", "x > 0"))
+    network.run(network.now + 3 * SECOND)
+    found = [router_of(network, name).figures() for name in network.nodes]
+    assert sum(one["tables_held"] for one in found) == sum(one["arcs_told"] for one in found) > 0
+    assert sum(one["predicates_held"] for one in found) > 0
+    assert all(one["overlay_neighbours"] == 3 and one["overlay_settled"] for one in found)
 
 
 def test_explain_says_what_an_arc_wants() -> None:

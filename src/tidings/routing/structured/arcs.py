@@ -431,6 +431,16 @@ class Arcs:
             and self.root.covers == self.expected(self.substrate.key)
         )
 
+    def figures(self) -> dict[str, int]:
+        """Counts for metrics: arcs that others claim here, and tables and predicates held."""
+        return {
+            "arcs": len(self.arcs),
+            "arcs_told": sum(len(arc.claimants) for arc in self.arcs.values()),
+            "tables_held": len(self.held),
+            "predicates_held": sum(len(held.texts) for held in self.held.values()),
+            "tables_changed": self._tables,
+        }
+
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
         return {

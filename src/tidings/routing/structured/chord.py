@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from tidings.overlay.ideal import SUCCESSORS
+from tidings.overlay.ideal import SUCCESSORS, IdealRing
 from tidings.overlay.keys import Circle
 from tidings.routing.packets import Find, Found, Notify, Parting, RingPacket, RingQuery, RingReply
 from tidings.routing.planes.carrier import Carrier
@@ -131,6 +131,14 @@ class Chord:
             found[self.predecessor] = None
         return tuple(found)
 
+    def beside(self) -> tuple[str | None, str | None]:
+        """The node before this one and the one behind it."""
+        return self.predecessor, self.successors[0] if self.successors else None
+
+    def ideal(self, names: Iterable[str]) -> IdealRing:
+        """What a ring of these nodes must look like at rest."""
+        return IdealRing(names, self.circle)
+
     def is_settled(self) -> bool:
         """Whether it has found its place, as far as it knows."""
         nearest = self._nearest()
@@ -147,6 +155,20 @@ class Chord:
         }
 
     # What happens
+
+    def begin_at_rest(self, ideal: IdealRing, now: int) -> None:
+        """Be as in a ring at rest."""
+        if len(ideal.nodes) == 1:
+            return
+        self.successors = ideal.successors(self.node)
+        self.predecessor = ideal.predecessor(self.node)
+        size = self.circle.size
+        owners = {lv: ideal.owner((self.key + (1 << lv)) % size) for lv in self._levels()}
+        self.fingers = {level: name for level, name in owners.items() if name != self.node}
+        for name in self.neighbours():
+            self._meet(name)
+        self._changed()
+        self._begin(now)
 
     def heard(self, now: int, out: list[Action]) -> None:
         """The carrier may have got to know other nodes."""

@@ -92,6 +92,10 @@ class Trees:
         """Whether all that must be told has been."""
         return not self._waiting and self.arcs.is_settled()
 
+    def figures(self) -> dict[str, int]:
+        """Counts for metrics."""
+        return self.arcs.figures()
+
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
         return self.arcs.snapshot()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +12,7 @@ from tidings.routing.planes.interests import predicate_of
 from tidings.routing.protocol import Timing
 from tidings.routing.structured.arcs import any_wants
 from tidings.routing.structured.hermes import linger
+from tidings.routing.structured.substrates import ideal_of
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 from tidings.routing.truth import Hops, Situation, wrong_subscriptions
 from tidings.routing.twin import Links
@@ -44,15 +45,13 @@ def wrong_rings(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
         yield wrong
         return
     for name in truth.running:
-        ideal = IdealRing(truth.reaches(name))
-        chord = nodes[name].substrate
-        if len(ideal.nodes) > 1:
-            if chord.successors[:1] != [ideal.successor(name)]:
-                yield f"{name} has the successors {chord.successors}"
-            if chord.predecessor != ideal.predecessor(name):
-                yield f"{name} has the predecessor {chord.predecessor}"
-        elif chord.successors:
-            yield f"{name} has successors, and is alone"
+        substrate = nodes[name].substrate
+        ideal = substrate.ideal(truth.reaches(name))
+        right = (ideal.predecessor(name), ideal.successor(name))
+        if len(ideal.nodes) == 1:
+            right = (None, None)
+        if substrate.beside() != right:
+            yield f"{name} has {substrate.beside()} beside it, not {right}"
 
 
 def wrong_trees(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
@@ -63,7 +62,7 @@ def wrong_trees(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
         return
     truth = situation.truth
     for name in truth.running:
-        ideal = IdealRing(truth.reaches(name))
+        ideal = nodes[name].substrate.ideal(truth.reaches(name))
         arcs = nodes[name].service.arcs
         if situation.exact and not nodes[name].is_settled():
             yield f"{name} is not settled"
@@ -202,6 +201,87 @@ def _between(
     yield from pairwise(downs[: downs.index(meeting) + 1][::-1])
 
 
+def _members(
+    types: HermesOptions, situation: Situation, names: Iterable[str]
+) -> dict[int, set[str]]:
+    """By group, the nodes with a subscription in it."""
+    found: dict[int, set[str]] = {}
+    for name in names:
+        for text in situation.subscriptions.get(name, {}).values():
+            for number in placed_in(types, text):
+                found.setdefault(number, set()).add(name)
+    return found
+
+
+def _tree(ring: IdealRing, key: int, members: Iterable[str]) -> dict[str, str | None]:
+    """The nodes in the tree of a group, each with the one above it."""
+    found: dict[str, str | None] = {}
+    for name in members:
+        at: str | None = name
+        while at is not None and at not in found:
+            found[at] = ring.hop(at, key)
+            at = found[at]
+    return found
+
+
+def wrong_groups(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
+    """What is wrong at nodes with a multicast group per type: rings, and trees of groups."""
+    wrong = list(wrong_rings(nodes, situation))
+    if wrong:
+        yield from wrong
+        return
+    truth = situation.truth
+    rings = {}
+    for name in truth.running:
+        reach = frozenset(truth.reaches(name))
+        rings[reach] = nodes[name].substrate.ideal(reach)
+        if situation.exact and not nodes[name].is_settled():
+            yield f"{name} is not settled"
+    for ring in rings.values():
+        services = {name: nodes[name].service for name in ring.nodes}
+        some = services[ring.nodes[0]]
+        members = _members(some.types, situation, ring.nodes)
+        numbers = {*members, *(number for one in services.values() for number in one.groups)}
+        for number in sorted(numbers):
+            tree = _tree(ring, some.key_of(number), members.get(number, ()))
+            for name, service in services.items():
+                group = service.groups.get(number)
+                found = set() if group is None else set(group.children)
+                expected = {below for below, above in tree.items() if above == name}
+                if expected - found or (situation.exact and expected != found):
+                    yield f"{name} has the children {found} in group {number}, not {expected}"
+    if situation.exact:
+        yield from wrong_subscriptions(nodes, situation)
+
+
+def objection_to_groups(
+    options: Any,
+    situation: Situation,
+    hops: Hops,
+    source: str,
+    event: dict[str, Any],
+    taken: Links,
+) -> str | None:
+    """What is wrong with the links that an event has taken at rest; None if nothing is.
+
+    For each of its groups it climbs to the root, and takes every link of the tree down.
+    """
+    ring = ideal_of(options)(situation.truth.reaches(source))
+    types = options.types()
+    members = _members(types, situation, ring.nodes)
+    expected: Links = Counter()
+    for number in (*types_of(types, event), DIRECTORY):
+        key = ring.circle.key(f"group {number}")
+        climbing = _up(_tree(ring, key, [source]), source)
+        for one, other in pairwise(climbing):
+            expected.update(path(hops, one, other))
+        for below, above in _tree(ring, key, members.get(number, ())).items():
+            if above is not None:
+                expected.update(path(hops, above, below))
+    right = taken == expected if situation.exact else not expected - taken
+    return None if right else f"took {sorted(taken.elements())}, not {sorted(expected.elements())}"
+
+
 def path(hops: Hops, source: str, target: str) -> Iterator[tuple[str, str]]:
     """The links on the path between two nodes."""
     while source != target:
@@ -230,7 +310,7 @@ def objection_to_trees(
     taken: Links,
 ) -> str | None:
     """What is wrong with the links that an event has taken at rest; None if nothing is."""
-    ring = IdealRing(situation.truth.reaches(source))
+    ring = ideal_of(options)(situation.truth.reaches(source))
     wanting = {
         name
         for name, held in situation.subscriptions.items()

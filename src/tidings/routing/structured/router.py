@@ -18,6 +18,7 @@ from tidings.routing.packets import (
     Find,
     Found,
     Hello,
+    Leaves,
     Notify,
     Parcel,
     Parting,
@@ -57,10 +58,12 @@ from tidings.routing.protocol import (
     earliest,
 )
 from tidings.routing.structured.chord import Chord
+from tidings.routing.structured.pastry import Pastry
 from tidings.routing.structured.substrate import Substrate
+from tidings.routing.structured.substrates import SubstrateOptions
 
 MOST_EARLY = 1_024  # events of unknown sources that wait
-RING_PACKETS = (RingQuery, RingReply, Notify, Find, Found, Parting)
+RING_PACKETS = (RingQuery, RingReply, Notify, Find, Found, Parting, Leaves)
 
 
 class Service(Protocol):
@@ -108,6 +111,7 @@ class StructuredRouter:
 
     plane_of: type[LinkState] = LinkState
     chord_of: type[Chord] = Chord
+    pastry_of: type[Pastry] = Pastry
     once_of: type[Once] = Once
     is_switching = False
 
@@ -138,7 +142,10 @@ class StructuredRouter:
 
     def make_substrate(self, options: Any) -> Substrate:
         """The overlay on which the protocol stands."""
-        return self.chord_of(self.node, self.carrier, self.timing, sees=True)
+        place = self.node, self.carrier, self.timing
+        if isinstance(options, SubstrateOptions) and options.substrate == "pastry":
+            return self.pastry_of(*place, sees=True, leaves=options.leaves)
+        return self.chord_of(*place, sees=True)
 
     def make_service(self, options: Any) -> Service:
         """What routes by content."""
@@ -241,6 +248,16 @@ class StructuredRouter:
             **self.service.snapshot(),
             "subscriptions": dict(sorted(self.local.subscriptions.items())),
             "settled": self.is_settled(),
+        }
+
+    def figures(self) -> dict[str, int]:
+        """Counts for metrics: of the overlay, and of the protocol on it if it has any."""
+        count = getattr(self.service, "figures", dict)
+        return {
+            "overlay_neighbours": len(self.substrate.neighbours()),
+            "overlay_changes": self.substrate.epoch,
+            "overlay_settled": int(self.substrate.is_settled()),
+            **count(),
         }
 
     def is_settled(self) -> bool:

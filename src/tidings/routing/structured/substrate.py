@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol
 
+from tidings.overlay.ideal import IdealRing
 from tidings.overlay.keys import Circle
 from tidings.routing.packets import RingPacket
 from tidings.routing.protocol import Action
@@ -30,6 +31,9 @@ class Substrate(Protocol):
     key: int
     circle: Circle
     epoch: int  # grows whenever `owns`, `hop` or `split` may answer otherwise
+
+    def begin_at_rest(self, ideal: IdealRing, now: int) -> None:
+        """Be as in an overlay at rest, by its twin: so simulations begin with many nodes."""
 
     def heard(self, now: int, out: list[Action]) -> None:
         """The carrier may have got to know other nodes."""
@@ -53,7 +57,10 @@ class Substrate(Protocol):
         """Whether this node is in charge of a key."""
 
     def hop(self, key: int) -> str | None:
-        """The next node towards the one in charge of a key, strictly nearer to it; None: here."""
+        """The next node towards the one in charge of a key; None: here.
+
+        At rest it is strictly nearer, as the overlay measures it, so paths end.
+        """
 
     def split(self, end: int) -> tuple[Portion, ...]:
         """The arc from this node to an end, divided among the nodes that it knows in it."""
@@ -64,8 +71,14 @@ class Substrate(Protocol):
     def neighbours(self) -> tuple[str, ...]:
         """The nodes that it keeps."""
 
+    def beside(self) -> tuple[str | None, str | None]:
+        """The node before this one and the one behind it, by their keys."""
+
+    def ideal(self, names: Iterable[str]) -> IdealRing:
+        """The slow twin: what the overlay of these nodes must look like at rest."""
+
     def is_settled(self) -> bool:
         """Whether it has found its place, as far as it knows."""
 
     def snapshot(self) -> dict[str, Any]:
-        """The state as plain values."""
+        """The state as plain values: at rest, those of the ideal."""
