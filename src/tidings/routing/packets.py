@@ -168,6 +168,7 @@ class Standing(Struct, frozen=True, gc=False, array_like=True, tag=21):
     mine: int  # `settled` counts when you have taken, of this session of mine,
     after: int  # all up to this number
     waste: int  # bytes a second that come to me or pass me in vain, because of what I tell you
+    unsent: int = 0  # events that I have not sent you, as you do not want them
 
 
 class Reminder(Struct, frozen=True, gc=False, array_like=True, tag=22):

@@ -224,6 +224,18 @@ class TightensTooMuch(ReversePathRouter):
         return super()._merge(name, added, [text for text in removed if text in known])
 
 
+class StepsBackBlindly(ReversePathRouter):
+    """Steps back to what it had told before, and forgets what has come since."""
+
+    def _adapt(self, name: str, *change: Any) -> Any:
+        ladder = self.ladders[name]
+        before, policy = dict(ladder.precise), ladder.policy
+        found = super()._adapt(name, *change)
+        if policy == ladder.policy == "everything":
+            ladder.precise = before
+        return found
+
+
 class LegsMixed(ReversePathRouter):
     """Takes an event that comes down for the one that has climbed."""
 
@@ -270,6 +282,7 @@ REVERSE_PATH_BUGS: Final[dict[str, Bug]] = {
     "unadvertise keeps": Bug("advertisements", UnadvertiseKeeps),
     "merger dies with a member": Bug("merging", MergerDiesWithAMember),
     "merger tightens too much": Bug("merging", TightensTooMuch),
+    "steps back blindly": Bug("covering:policy=adaptive,trial=64", StepsBackBlindly),
     "legs mixed": Bug("rooted", LegsMixed),
     "parent kept": Bug("rooted", ParentKept),
 }

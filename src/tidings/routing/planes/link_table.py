@@ -76,6 +76,7 @@ class Link:
         self.waiting: dict[int, Change] = {}  # ahead of one that is missing
         self.parts: list[Change] = []  # of a change of which more must come
         self.following: deque[tuple[int, Marks]] = deque()  # its changes, and what must settle
+        self.unsent = 0  # events that were not sent over the link
         self.waste = 0  # that the neighbour reports
         self.reported = 0  # to the neighbour
         self.owes = False  # whether the neighbour must hear how we stand
@@ -302,7 +303,8 @@ class LinkTables:
     def _say_standing(self, link: Link, waste: int, out: list[Action]) -> None:
         settled = min(link.settled_here, link.here)
         how_far = link.here, settled, link.session, link.number
-        out.append(Send(link.name, Standing(link.life, link.theirs, *how_far, waste)))
+        standing = Standing(link.life, link.theirs, *how_far, waste, link.unsent)
+        out.append(Send(link.name, standing))
 
     def is_settled(self) -> bool:
         """Whether all that was told has settled."""

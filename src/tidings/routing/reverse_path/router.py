@@ -68,12 +68,14 @@ from tidings.routing.protocol import (
     Woken,
     earliest,
 )
+from tidings.routing.reverse_path.adapting import Ladder, size_of
 from tidings.routing.reverse_path.advertising import IMPLICIT, Advertised
 from tidings.routing.reverse_path.covering import Covers
 from tidings.routing.reverse_path.filters import HERE, Held, filters_of, matched_by
 from tidings.routing.reverse_path.knobs import Knobs, Rooted
 from tidings.routing.reverse_path.merging import SEEN, TUNE, Mergers
 
+USUAL_SIZE: Final = 128  # bytes of an event, before any was seen
 SHOWN: Final = 3  # filters of which an explanation says how they are told
 MOST_WASTE: Final = 1 << 40  # bytes a second that are reported
 MOST_QUEUED: Final = 4_096  # events that wait for an advertisement
@@ -122,6 +124,7 @@ class ReversePathRouter:
         self.covers = self.covers_of(self.wanted)
         self.base: dict[str, dict[str, None]] = {}  # by link: what to tell, before any merging
         self.merged: dict[str, Mergers] = {}  # by link
+        self.ladders: dict[str, Ladder] = {}  # by link, if each chooses its policy
         self.advertised = Advertised(self.knobs, linger(timing))
         self.replies = self.replies_of(node, life, self.plane_hop)
         self.seen: deque[dict[str, Any]] = deque(maxlen=SEEN)  # events, the newest last
@@ -138,6 +141,7 @@ class ReversePathRouter:
         self._joining: list[_InForce] = []  # advertisements to settle, after the first links came
         self._reports: dict[str, int] = {}  # by link: waste, as it is reported
         self._tune_at: int | None = None
+        self._usual_size = USUAL_SIZE  # of an event, in bytes
         self._clock = Steady()
         self._once = self.once_of()
         self._climbed = self.once_of()
@@ -148,6 +152,7 @@ class ReversePathRouter:
     covers_of: type[Covers] = Covers
     replies_of: type[Replies] = Replies
     mergers_of: type[Mergers] = Mergers
+    ladder_of: type[Ladder] = Ladder
     once_of: type[Once] = Once
     is_switching = False
 
@@ -165,8 +170,10 @@ class ReversePathRouter:
             case Received(neighbour, packet):
                 if type(packet) is Publication:
                     self._event(neighbour, packet, now, out)
-                    return out
-                self._received(neighbour, packet, now, out)
+                    if neighbour not in self.ladders or not self.ladders[neighbour].is_due:
+                        return out
+                else:
+                    self._received(neighbour, packet, now, out)
             case Publish(event):
                 self._publish(event, now, out)
             case Woken():
@@ -322,17 +329,18 @@ class ReversePathRouter:
             self.lose(name)
             del self.base[name], self._up[name]
             self.merged.pop(name, None)
+            self.ladders.pop(name, None)
         if opened and len(self.tables.links) == 0:
             self._joins()
         for name in opened:
             self.tables.open(name, self.spanning.branches[name].life)
             self.base[name] = {}
             self._up[name] = False
-            if self.policy_of(name) == "merging":
-                self.merged[name] = self.mergers_of(self.knobs.most_filters)
+            if self.knobs.policy == "adaptive":
+                self.ladders[name] = self.ladder_of(self.knobs.trial)
+            elif self.knobs.policy == "merging":
+                self._begin_merging(name, now)
             self._retell[name] = None
-        if opened and self._tune_at is None and self.knobs.policy == "merging":
-            self._tune_at = now + TUNE
         if isinstance(self.knobs, Rooted):
             for name, branch in self.spanning.branches.items():
                 if branch.up is not self._up[name]:
@@ -353,7 +361,8 @@ class ReversePathRouter:
 
     def policy_of(self, name: str) -> str:
         """The policy of a link."""
-        return self.knobs.policy
+        ladder = self.ladders.get(name)
+        return self.knobs.policy if ladder is None else ladder.policy
 
     def tells(self, name: str) -> bool:
         """Whether subscriptions are told to a neighbour."""
@@ -366,6 +375,11 @@ class ReversePathRouter:
         if self.policy_of(name) != "exact" and self.covers.cover(text, name) is not None:
             return False
         return self.advertised.meets(text, name)
+
+    def is_due(self, text: str, name: str) -> bool:
+        """Whether a neighbour must hear of a filter, by this or by one that covers it."""
+        wanted = self.wanted.besides(text, name) and self.tells(name)
+        return wanted and self.advertised.meets(text, name)
 
     def _tell(self, name: str, affected: Iterable[str], now: int, out: list[Action]) -> None:
         link, base = self.tables.links[name], self.base[name]
@@ -385,12 +399,12 @@ class ReversePathRouter:
             del base[text]
         if removed and added:
             self.bursts[len(added)] += 1
-        policy = self.policy_of(name)
-        if policy == "merging":
+        if name in self.ladders:
+            added, removed = self._adapt(name, affected, added, removed, now)
+        elif self.knobs.policy == "merging":
             added, removed = self._merge(name, added, removed)
-        elif policy == "everything":
-            wanted = {EVERYTHING} if base else set()
-            added, removed = sorted(wanted - link.told.keys()), sorted(link.told.keys() - wanted)
+        elif self.knobs.policy == "everything":
+            added, removed = _difference(_everything(base), link.told)
         more, less = self.advertised.news_for(name, link.advertised)
         if added or removed or more or less or not link.number:
             self.tables.tell(name, added, removed, more, less, now, out)
@@ -404,8 +418,62 @@ class ReversePathRouter:
             mergers.remove(text)
         for text in added:
             mergers.add(text)
-        told, known = mergers.told(), self.tables.links[name].told
-        return [t for t in told if t not in known], [t for t in known if t not in told]
+        return _difference(mergers.told(), self.tables.links[name].told)
+
+    def _begin_merging(self, name: str, now: int) -> None:
+        """From now on, what a link is told is merged."""
+        mergers = self.merged[name] = self.mergers_of(self.knobs.most_filters)
+        for text in self.base[name]:
+            mergers.add(text)
+        if self._tune_at is None:
+            self._tune_at = now + TUNE
+
+    def _adapt(
+        self, name: str, affected: Iterable[str], added: list[str], removed: list[str], now: int
+    ) -> tuple[list[str], list[str]]:
+        """What to tell a link that chooses its policy; its base has changed by these."""
+        ladder, base, told = self.ladders[name], self.base[name], self.tables.links[name].told
+        precise = ladder.precise
+        more = [text for text in added if text not in precise]
+        less = [text for text in affected if text in precise and not self.is_due(text, name)]
+        for text in more:
+            precise[text] = None
+        for text in less:
+            del precise[text]
+        known = size_of(more, less)
+        ladder.merges = len(base) > self.knobs.most_filters
+        once = stepped = ladder.step()
+        if stepped:
+            self.merged.pop(name, None)
+            added, removed = [], []
+        match ladder.policy:
+            case "covering":
+                added, removed = _difference(precise, told) if stepped else (more, less)
+                if ladder.looks():
+                    superfluous = [text for text in precise if text not in base]
+                    if ladder.tidies(superfluous):
+                        once = True
+                        for text in superfluous:
+                            del precise[text]
+                        added, removed = _difference(precise, told)
+            case "merging":
+                if stepped:
+                    self._begin_merging(name, now)
+                added, removed = self._merge(name, added, removed)
+                if ladder.looks() and ladder.tidies(removed):
+                    once = True
+                else:
+                    removed = [text for text in removed if text not in precise]
+            case "everything":
+                target = _everything(base)
+                added = [text for text in target if text not in told]
+                removed = []
+                if not base or ladder.looks():
+                    removed = [text for text in told if text not in target]
+                    once |= not base or ladder.tidies(removed)
+                    removed = removed if once else []
+        ladder.told(size_of(added, removed), known, once)
+        return added, removed
 
     def _tune(self, now: int) -> None:
         """A window ends: mergers are taken apart and joined."""
@@ -443,6 +511,8 @@ class ReversePathRouter:
                     self._take(neighbour, taken)
             case Standing():
                 self.tables.standing(neighbour, packet, now, out)
+                if neighbour in self.ladders:
+                    self.ladders[neighbour].reported(packet.unsent, self._usual_size)
                 if packet.waste and self._tune_at is None:  # to report it on
                     self._tune_at = now + TUNE
             case Reminder():
@@ -528,24 +598,34 @@ class ReversePathRouter:
         event = publication.event
         self.local.deliver(publication, out)
         found = self.wanting(event)
-        if self.merged:
-            self._note(event, origin, found)
+        if self.merged or self.ladders:
+            self._note(publication, origin, found)
         if isinstance(self.knobs, Rooted) and self.knobs.direction == "both":
             found.update(dict.fromkeys(self._above()))
-        out.extend(
-            Send(name, publication)
-            for name in self.tables.links
-            if name in found and name != origin
-        )
+        for name, link in self.tables.links.items():
+            if name == origin:
+                continue
+            if name in found:
+                out.append(Send(name, publication))
+            else:
+                link.unsent += 1
 
-    def _note(self, event: dict[str, Any], origin: str, found: dict[str, None]) -> None:
-        """Measure what mergers attract: is the event wanted by anyone but where it comes from?"""
+    def _note(self, publication: Publication, origin: str, found: dict[str, None]) -> None:
+        """Measure what coarse filters attract: does anyone want it but where it comes from?"""
+        event = publication.event
         self.seen.append(event)
-        mergers = self.merged.get(origin)
+        in_vain = not (found.keys() - {origin})
+        mergers, ladder = self.merged.get(origin), self.ladders.get(origin)
         if mergers is not None and mergers.mergers:
-            in_vain = not (found.keys() - {origin})
             self.dead_ends += in_vain
             mergers.note(event, len(msgspec.msgpack.encode(event)), in_vain)
+        elif ladder is not None and ladder.policy == "everything":
+            self.dead_ends += in_vain
+        if self.ladders:
+            size = len(msgspec.msgpack.encode(publication))
+            self._usual_size += (size - self._usual_size) // 8
+            if ladder is not None:
+                ladder.came(size if in_vain and self.tells(origin) else 0)
 
     # What those around it must know
 
@@ -579,6 +659,11 @@ class ReversePathRouter:
             "advertisements_held": len(self.advertised.held.who),
             "mergers": sum(len(mergers.mergers) for mergers in self.merged.values()),
             "events_in_vain": self.dead_ends,
+            "links_merging": len(self.merged),
+            "links_everything": sum(
+                self.policy_of(name) == "everything" for name in self.tables.links
+            ),
+            "steps": sum(ladder.steps for ladder in self.ladders.values()),
         }
 
     def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
@@ -646,3 +731,15 @@ class ReversePathRouter:
             elif merger is not None:
                 wasted = f"wasted {merger.wasted} of {merger.carried}"
                 yield f"{shortened(text)} is merged into {shortened(merger.text)}; {wasted}"
+
+
+def _everything(base: Mapping[str, None]) -> Mapping[str, None]:
+    """What stands for all filters: `true`, if there are any."""
+    return {EVERYTHING: None} if base else {}
+
+
+def _difference(
+    target: Mapping[str, None], told: Mapping[str, None]
+) -> tuple[list[str], list[str]]:
+    """What to tell, and what to take back, so that what is told is the target."""
+    return [t for t in target if t not in told], [t for t in told if t not in target]
