@@ -71,7 +71,7 @@ class Counted:
             self.through[target] += 1
             number = publication.event["n"]
             self.hops[target, number] = self.hops.get((node.name, number), 0) + 1
-        elif type(packet).__name__ in ("Change", "Standing", "Reminder"):  # not links and routes
+        elif type(packet).__name__ in ("Change", "Standing", "Reminder"):  # not upkeep
             self.control_packets += 1
             self.control_bytes += size
 

@@ -178,6 +178,15 @@ class Reminder(Struct, frozen=True, gc=False, array_like=True, tag=22):
     session: int
 
 
+class Audit(Struct, frozen=True, gc=False, array_like=True, tag=24):
+    """What I hold of yours, in short: tell me everything if you have told me something else."""
+
+    life: int  # yours
+    session: int  # yours
+    number: int  # of your last change that is applied here
+    digest: int  # of all that I hold from you then (`planes/link_table.digest_of`)
+
+
 class Climb(Struct, frozen=True, gc=False, array_like=True, tag=23):
     """An event on its path to the root of a tree, from which it goes down (S14)."""
 
@@ -449,6 +458,7 @@ Contents = (
     | Change
     | Standing
     | Reminder
+    | Audit
     | Climb
     | Switch
     | Switched

@@ -121,13 +121,12 @@ def _reverse_path(options: type[knobs.Knobs], idea: str, **more: Any) -> Row:
         any_graph=True,
         confirms=True,
         ordered=UNCHANGED,
-        exact=lambda options: options.policy in ("exact", "covering"),
-        own=frozenset({"policy", "uncover", "most_filters", "waste", "trial"}),
-        mixed=tuple(
-            options(policy="merging", most_filters=2, waste=1_000_000)
-            if policy == "merging"
-            else options(policy=policy, trial=64)
-            for policy in get_args(knobs.Policy)
+        exact=lambda options: options.policy in ("exact", "covering") and options.most_told > 1_000,
+        own=frozenset({"policy", "uncover", "most_filters", "waste", "most_told", "trial"}),
+        mixed=(
+            *(options(policy=policy, trial=64) for policy in get_args(knobs.Policy)),
+            options(policy="merging", most_filters=2, waste=1_000_000),
+            options(most_told=3),
         ),
         **more,
     )

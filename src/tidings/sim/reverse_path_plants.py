@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from tidings.language.poset import Known, Upwards
-from tidings.routing.planes.link_table import LinkTables
+from tidings.routing.planes.link_table import Link, LinkTables
 from tidings.routing.planes.spanning import Spanning
 from tidings.routing.protocol import (
     Action,
@@ -145,6 +145,17 @@ class ChangesNotRepeated(ReversePathRouter):
     tables_of = NoRepetition
 
 
+class NoAudits(LinkTables):
+    def due_audits(self, now: int) -> list[Link]:
+        return []
+
+
+class NeverAudits(ReversePathRouter):
+    """Never compares what is held with what was told."""
+
+    tables_of = NoAudits
+
+
 class HastySpanning(Spanning):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -272,6 +283,7 @@ REVERSE_PATH_BUGS: Final[dict[str, Bug]] = {
     "established locally": Bug("subscriptions", EstablishedLocally),
     "settled at once": Bug("subscriptions", SettledAtOnce, first=2),
     "changes not repeated": Bug("subscriptions", ChangesNotRepeated, first=2),
+    "never audits": Bug("subscriptions", NeverAudits, first=6),
     "loss not followed": Bug("subscriptions", LossNotFollowed),
     "tree breaks first": Bug("subscriptions", TreeBreaksFirst),
     "equals hide each other": Bug("covering", EqualsHideEachOther),

@@ -26,6 +26,7 @@ class Knobs(Struct, frozen=True):
     uncover: Literal["at-once", "lazy"] = "at-once"  # when to withdraw what nobody wants
     most_filters: Positive = 256  # to tell a link, from which on `merging` merges
     waste: Budget = 20_000  # bytes a second that may come by a link in vain, because of merging
+    most_told: Positive = 65_536  # filters to tell a link; of more, `true` is told instead
     trial: Positive = 1_024  # bytes that a link spends before `adaptive` first tries another policy
 
 

@@ -24,6 +24,7 @@ import msgspec
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
     Answer,
+    Audit,
     Change,
     Climb,
     Hello,
@@ -38,7 +39,7 @@ from tidings.routing.packets import (
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import EVERYTHING, shortened
 from tidings.routing.planes.link_state import LinkState
-from tidings.routing.planes.link_table import LinkTables, Taken
+from tidings.routing.planes.link_table import LinkTables, Taken, digest_of
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.replies import Replies
@@ -78,6 +79,7 @@ from tidings.routing.reverse_path.merging import SEEN, TUNE, Mergers
 USUAL_SIZE: Final = 128  # bytes of an event, before any was seen
 SHOWN: Final = 3  # filters of which an explanation says how they are told
 MOST_WASTE: Final = 1 << 40  # bytes a second that are reported
+MOST_HELD: Final = 1 << 17  # filters from a neighbour; of more, only that it wants everything
 MOST_QUEUED: Final = 4_096  # events that wait for an advertisement
 
 
@@ -130,6 +132,7 @@ class ReversePathRouter:
         self.seen: deque[dict[str, Any]] = deque(maxlen=SEEN)  # events, the newest last
         self.bursts: Counter[int] = Counter()  # filters added by changes that remove one
         self.dead_ends = 0  # packets that came in vain
+        self.repairs = 0  # links to which everything was told anew
         self._links = matcher()  # all filters held, by text
         self._uses: Counter[str] = Counter()  # of a filter, by subscriptions here
         self._dirty: dict[str, None] = {}  # filters that someone has begun or ceased to want
@@ -139,6 +142,8 @@ class ReversePathRouter:
         self._queued: list[Publication] = []  # events that wait for an advertisement
         self._up: dict[str, bool] = {}  # by link: whether it led to the root, when last told
         self._joining: list[_InForce] = []  # advertisements to settle, after the first links came
+        self._past: set[str] = set()  # links with more to tell than `most_told`
+        self._overrun: dict[str, int] = {}  # how much neighbours tell, if more than `MOST_HELD`
         self._reports: dict[str, int] = {}  # by link: waste, as it is reported
         self._tune_at: int | None = None
         self._usual_size = USUAL_SIZE  # of an event, in bytes
@@ -179,6 +184,7 @@ class ReversePathRouter:
             case Woken():
                 self.plane.wake(now, out)
                 self.tables.wake(now, out)
+                self._audit(now, out)
                 self._tune(now)
                 self._depart(now)
                 self._changed_adverts(self.advertised.wake(now))
@@ -231,10 +237,10 @@ class ReversePathRouter:
         """Someone wants a filter: a neighbour's side, or users here."""
         self._departing.pop((text, who), None)
         new = text not in self.wanted.who
-        if self.wanted.put(text, who):
-            self._dirty[text] = None
-            if new:
-                self._links.add(text, matched_by(text))
+        self.wanted.put(text, who)
+        self._dirty[text] = None  # even if it is held: perhaps by mistake, and was never told on
+        if new:
+            self._links.add(text, matched_by(text))
 
     def unwant(self, text: str, who: str, now: int | None) -> None:
         """They no longer want it. With a time, and if the knob says so, that is told later."""
@@ -246,10 +252,9 @@ class ReversePathRouter:
             self._departing[text, who] = now + linger(self.timing)
             return
         self._departing.pop((text, who), None)
-        if self.wanted.take(text, who):
-            self._dirty[text] = None
-            if text not in self.wanted.who:
-                self._links.remove(text)
+        self._dirty[text] = None  # even if it is not held: perhaps it got lost, and was told on
+        if self.wanted.take(text, who) and text not in self.wanted.who:
+            self._links.remove(text)
 
     def _depart(self, now: int) -> None:
         """Withdraw all at once what was to be withdrawn later, if some of it is due."""
@@ -330,6 +335,7 @@ class ReversePathRouter:
             del self.base[name], self._up[name]
             self.merged.pop(name, None)
             self.ladders.pop(name, None)
+            self._past.discard(name)
         if opened and len(self.tables.links) == 0:
             self._joins()
         for name in opened:
@@ -354,6 +360,7 @@ class ReversePathRouter:
 
     def lose(self, name: str) -> None:
         """A link is down: forget what the neighbour told."""
+        self._overrun.pop(name, None)
         for text in list(self.wanted.by(name)):
             self.unwant(text, name, None)
         if self.advertised.lose(name):
@@ -405,9 +412,51 @@ class ReversePathRouter:
             added, removed = self._merge(name, added, removed)
         elif self.knobs.policy == "everything":
             added, removed = _difference(_everything(base), link.told)
+        added, removed = self._bounded(name, added, removed)
         more, less = self.advertised.news_for(name, link.advertised)
         if added or removed or more or less or not link.number:
             self.tables.tell(name, added, removed, more, less, now, out)
+
+    def _bounded(
+        self, name: str, added: list[str], removed: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """The same change, unless that is too much for a link: then `true` stands for all."""
+        told, most = self.tables.links[name].told, self.knobs.most_told
+        if name in self._past:
+            self._past.discard(name)
+            if 4 * len(self._target(name)) > 3 * most:
+                self._past.add(name)
+        elif len(told) + len(added) - len(removed) > most:
+            self._past.add(name)
+        else:
+            return added, removed
+        return _difference(self._target(name), told)
+
+    def _target(self, name: str) -> Mapping[str, None]:
+        """All that a link is to have been told."""
+        base, policy = self.base[name], self.policy_of(name)
+        if name in self._past or policy == "everything":
+            return _everything(base)
+        if policy == "merging":
+            return self.merged[name].told()
+        return self.ladders[name].precise if name in self.ladders else base
+
+    def _audit(self, now: int, out: list[Action]) -> None:
+        """Say what is held of neighbours, from time to time.
+
+        One that has told too much is asked to begin anew when it is not too much any more.
+        """
+        for link in self.tables.due_audits(now):
+            if 4 * self._overrun.get(link.name, 0) <= 3 * MOST_HELD:
+                held = self.wanted.by(link.name), self.advertised.held.by(link.name)
+                packet = Audit(link.life, link.theirs, link.here, digest_of(*held))
+                out.append(Send(link.name, packet))
+
+    def _tell_anew(self, name: str, now: int, out: list[Action]) -> None:
+        """A neighbour holds something else than it was told: tell it what is right."""
+        self.repairs += 1
+        told = self._target(name)
+        self.tables.tell_anew(name, told, self.advertised.told_to(name), now, out)
 
     def _merge(
         self, name: str, added: list[str], removed: list[str]
@@ -517,6 +566,9 @@ class ReversePathRouter:
                     self._tune_at = now + TUNE
             case Reminder():
                 self.tables.reminder(neighbour, packet, out)
+            case Audit():
+                if self.tables.differs(neighbour, packet, out):
+                    self._tell_anew(neighbour, now, out)
             case Climb(publication):
                 self._climb(neighbour, publication, out)
             case Answer():
@@ -528,12 +580,25 @@ class ReversePathRouter:
 
     def _take(self, neighbour: str, taken: Taken) -> None:
         """Apply a change of a neighbour: first what is added, then what is removed."""
+        held, adverts = self.wanted.by(neighbour), self.advertised.held.by(neighbour)
+        if taken.anew:
+            self._overrun.pop(neighbour, None)
+        count = 0 if taken.anew else self._overrun.get(neighbour, len(held) + len(adverts))
+        count += len(taken.added) - len(taken.removed)
+        count += len(taken.advertised) - len(taken.withdrawn)
+        if neighbour in self._overrun:  # it wants everything, until it begins anew
+            self._overrun[neighbour] = count
+            taken = taken._replace(added=(), removed=(), advertised=(), withdrawn=())
+        elif count > MOST_HELD:
+            self._overrun[neighbour] = count
+            advertised = (EVERYTHING,) if taken.advertised or adverts else ()
+            taken = taken._replace(anew=True, added=(EVERYTHING,), advertised=advertised)
         removed: Iterable[str] = taken.removed
         withdrawn: Iterable[str] = taken.withdrawn
         if taken.anew:
-            removed = [text for text in self.wanted.by(neighbour) if text not in taken.added]
-            kept = frozenset(taken.advertised)
-            withdrawn = [t for t in self.advertised.held.by(neighbour) if t not in kept]
+            kept, promised = frozenset(taken.added), frozenset(taken.advertised)
+            removed = [text for text in held if text not in kept]
+            withdrawn = [text for text in adverts if text not in promised]
         for text in taken.added:
             self.want(text, neighbour)
         for text in removed:
@@ -663,6 +728,8 @@ class ReversePathRouter:
             "links_everything": sum(
                 self.policy_of(name) == "everything" for name in self.tables.links
             ),
+            "links_past_bound": len(self._past) + len(self._overrun),
+            "repairs": self.repairs,
             "steps": sum(ladder.steps for ladder in self.ladders.values()),
         }
 
@@ -722,6 +789,9 @@ class ReversePathRouter:
         for text in matching[:SHOWN]:
             if not self.wanted.besides(text, name):
                 continue
+            if name in self._past:
+                yield f"more than {self.knobs.most_told} filters are told to it as true"
+                return
             cover = self.covers.cover(text, name) if self.policy_of(name) != "exact" else None
             merger = None if mergers is None else mergers.merger_of(text)
             if not self.advertised.meets(text, name):
