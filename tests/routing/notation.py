@@ -9,6 +9,7 @@ from typing import Any, Final, get_args
 
 from tidings.routing.packets import (
     Advertisement,
+    Audit,
     Change,
     Climb,
     Hello,
@@ -144,7 +145,7 @@ def packet_text(packet: Packet) -> str:
             return f"{kind} {packet.number}: {change_text(packet)}"
         case Standing():
             return f"{kind}: taken {packet.taken}, settled {packet.settled}"
-        case Reminder():
+        case Reminder() | Audit():
             return kind
         case Climb(publication):
             return f"{kind} {packet_text(publication)}"

@@ -25,7 +25,7 @@ simulator's, chance plays no part, and a link delays by its cost in milliseconds
     table NODE..., state NODE [ENTRY...], explain NODE SOURCE EVENT
                                what a node knows; all or some of its snapshot; `explain_links`
     show KIND..., hide KIND... packets in the transcript; at first all but Hello, Records, Summary,
-                               Standing
+                               Standing, Audit
     log on|off                 whether there is a transcript
 
 A line of a transcript begins with the time since the block began, or since `log on`. `a -> b` is a
@@ -177,7 +177,7 @@ class Scenario:
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._network: Wire | None = None
-        self._hidden = {"Hello", "Records", "Summary", "Standing"}
+        self._hidden = {"Hello", "Records", "Summary", "Standing", "Audit"}
         self._logs = True
         self._begun = 0
         self._busy_at = 0  # when something else than a hello was sent

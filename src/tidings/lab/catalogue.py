@@ -6,6 +6,7 @@ from typing import Final
 
 from tidings.lab.experiment import Experiment
 from tidings.lab.experiments import (
+    adapting,
     advertisements,
     application_advantage,
     chord_trees,
@@ -59,6 +60,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "s11-advertisements": advertisements.EXPERIMENT,
     "s12-covering": covering.EXPERIMENT,
     "s13-budget": merging.EXPERIMENT,
+    "s13-adaptive": adapting.EXPERIMENT,
     "s14-hierarchy": hierarchy.EXPERIMENT,
     "s17-cycles": cycles.EXPERIMENT,
     "l5-bound": layer_bound.EXPERIMENT,

@@ -248,7 +248,12 @@ _TABLE: Final = (
     Part(
         "S13",
         "reverse path with imprecise merging",
-        _experiments("s13-budget")
+        _experiments("s13-budget", "s13-adaptive")
+        + _tests(
+            "routing/reverse_path/test_adapting",
+            "test_the_lowest_rung_never_tells_more_than_exact_or_covering",
+            "test_nothing_is_missed_while_links_change_their_policies",
+        )
         + _tests(
             "routing/reverse_path/test_merging",
             "test_the_waste_that_nodes_charge_is_what_reaches_dead_ends",

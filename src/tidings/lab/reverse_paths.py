@@ -1,8 +1,9 @@
 """Networks that learn by the reverse path, under a load of stock quotes: what tables cost.
 
-Subscribers want quotes of a symbol, often in a range of prices. With *locality* p, a subscriber
-takes a symbol that is popular at its own node with probability p, else any symbol. All runs are
-undisturbed, and checked: every event must reach exactly the subscriptions that match it.
+All runs are undisturbed, and checked: every event must reach exactly the subscriptions that match
+it. *Spam* is a packet over a link of the tree behind which nobody wants the event. *Stretch* is the
+length of the paths of deliveries, as a multiple of the shortest ones, in links. The *busiest* node
+is the one that gets the most packets of events; its share is that of all.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any, Final
 
+from tidings.lab.quotes import Event
 from tidings.overlay.graph import Graph
 from tidings.routing.packets import Packet, publication_of
 from tidings.routing.planes.interests import predicate_of
@@ -30,11 +32,7 @@ from tidings.routing.protocol import (
 from tidings.routing.protocols import protocol
 from tidings.sim.network import Network, Node, UserAction
 
-SYMBOLS: Final = 40
-POPULAR: Final = 4  # symbols at one node
 STEP: Final = 20 * MILLISECOND  # between two things that users do
-
-Event = dict[str, Any]
 
 
 def binary(levels: int) -> Graph:
@@ -48,32 +46,12 @@ def binary(levels: int) -> Graph:
     return Graph(nodes, links, [f"{node:04}" for node in range(nodes)])
 
 
-def draw_symbol(chance: Random, node: int, locality: float) -> int:
-    """A symbol that someone at a node is interested in."""
-    if chance.random() < locality:
-        return (node * POPULAR + chance.randrange(POPULAR)) % SYMBOLS
-    return chance.randrange(SYMBOLS)
-
-
-def draw_filter(chance: Random, node: int, locality: float) -> str:
-    """A subscription: one symbol, and in three of four cases a range of prices."""
-    text = f"symbol = 'S{draw_symbol(chance, node, locality)}'"
-    if chance.random() < 0.25:
-        return text
-    low = chance.randrange(0, 90, 10)
-    return f"{text} and price between {low} and {low + chance.choice((10, 20, 50))}"
-
-
-def draw_quote(chance: Random, symbol: int) -> Event:
-    """A quote of a symbol."""
-    return {"symbol": f"S{symbol}", "price": chance.randrange(100)}
-
-
 class Counted:
     """What nodes send and deliver."""
 
     def __init__(self) -> None:
-        self.control_bytes = self.control_packets = self.event_packets = 0
+        self.control_bytes = self.control_packets = 0
+        self.event_bytes = self.event_packets = 0
         self.delivered_to: Counter[tuple[str, int]] = Counter()
         self.through: Counter[str] = Counter()  # event packets by the node that gets them
         self.over: Counter[frozenset[str]] = Counter()  # event packets by link
@@ -81,13 +59,24 @@ class Counted:
         self.told_bytes: Counter[str] = Counter()
         self.duplicates = 0  # copies of events that were dropped
         self.in_force: set[str] = set()
+        self.hops: dict[tuple[str, int], int] = {}  # by node and event: links taken up to it
+        self.travelled: dict[tuple[str, int], int] = {}  # the same, when it was delivered there
+
+    def clear(self) -> None:
+        """Forget the events of before."""
+        for counted in (self.delivered_to, self.through, self.hops, self.travelled):
+            counted.clear()
 
     def sent(self, now: int, node: Node, target: str, packet: Packet, size: int) -> None:
         """A node has put a packet on a link."""
-        if publication_of(packet) is not None:
+        publication = publication_of(packet)
+        if publication is not None:
             self.event_packets += 1
+            self.event_bytes += size
             self.through[target] += 1
             self.over[frozenset((node.name, target))] += 1
+            number = publication.event["n"]
+            self.hops[target, number] = self.hops.get((node.name, number), 0) + 1
             return
         kind = type(packet).__name__
         self.told_packets[kind] += 1
@@ -98,8 +87,10 @@ class Counted:
 
     def delivered(self, now: int, node: Node, action: Deliver) -> None:
         """A node has handed an event to subscriptions."""
+        number = action.publication.event["n"]
+        self.travelled[node.name, number] = self.hops.get((node.name, number), 0)
         for id in action.subscriptions:
-            self.delivered_to[id, action.publication.event["n"]] += 1
+            self.delivered_to[id, number] += 1
 
     def established(self, now: int, node: Node, action: Established) -> None:
         """A node says that subscriptions are established."""
@@ -129,6 +120,11 @@ class QuoteNetwork:
         )
         self.held: dict[str, tuple[str, str]] = {}  # by id: node and predicate
         self._numbers = 0
+        near: dict[str, list[str]] = {name: [] for name in graph.names}
+        for one, other, _ in graph.links:
+            near[graph.names[one]].append(graph.names[other])
+            near[graph.names[other]].append(graph.names[one])
+        self._shortest = {name: _distances(near, name) for name in graph.names}
         for name in graph.names:
             self.network.add_node(name)
         for one, other, cost in graph.links:
@@ -136,6 +132,11 @@ class QuoteNetwork:
         for name in graph.names:
             self.network.start(name)
         self.wait(3 * SECOND)
+        tree = {
+            name: list(router.spanning.branches)
+            for name, router in zip(graph.names, self.nodes(), strict=True)
+        }
+        self._parents = {name: _parents(tree, name) for name in graph.names}
 
     def wait(self, time: int) -> None:
         """Let time go by."""
@@ -165,33 +166,52 @@ class QuoteNetwork:
     def publish(
         self, events: Sequence[tuple[str, Event]], step: int = STEP, rest: int = 2 * SECOND
     ) -> dict[str, float]:
-        """Publish events, check what was delivered, and count packets; held is held meanwhile."""
+        """Publish events, check what was delivered, and count; what is held stays held."""
         watch = self.watch
-        before = watch.event_packets
-        watch.through.clear()
-        watch.delivered_to.clear()
+        packets, size = watch.event_packets, watch.event_bytes
+        watch.clear()
         expected: Counter[tuple[str, int]] = Counter()
+        needed = 0
+        sources: list[str] = []
         for number, (node, event) in enumerate(events):
             numbered = {**event, "n": number}
-            for id, (_, text) in self.held.items():
+            wanting: set[str] = set()
+            for id, (where, text) in self.held.items():
                 if predicate_of(text).matches(numbered):
                     expected[id, number] += 1
+                    wanting.add(where)
+            needed += self._links_to(node, wanting)
+            sources.append(node)
             self.network.tell(node, Publish(numbered))
             self.wait(step)
         self.wait(rest)
         if watch.delivered_to != expected:
             raise AssertionError("events were not delivered exactly to whom they match")
-        busiest = max(watch.through.values(), default=0)
-        packets = watch.event_packets - before
+        packets, size = watch.event_packets - packets, watch.event_bytes - size
+        shortest = travelled = 0
+        for (name, number), links in watch.travelled.items():
+            shortest += self._shortest[sources[number]][name]
+            travelled += links
         return {
             "packets_an_event": packets / len(events),
-            "busiest": busiest / max(1, packets),
-            "deliveries": float(sum(expected.values())),
+            "spam": (packets - needed) / max(1, packets),
+            "wasted_bytes": size * (packets - needed) / max(1, packets),
+            "stretch": travelled / shortest if shortest else 1.0,
+            "busiest": max(watch.through.values(), default=0) / max(1, packets),
         }
 
     def wanting(self, event: Event) -> set[str]:
         """The nodes at which someone wants an event."""
         return {node for node, text in self.held.values() if predicate_of(text).matches(event)}
+
+    def _links_to(self, source: str, wanting: set[str]) -> int:
+        """How many links of the tree lead from a node to others."""
+        parents, found = self._parents[source], set[str]()
+        for name in wanting:
+            while name != source and name not in found:
+                found.add(name)
+                name = parents[name]
+        return len(found)
 
     def tables(self) -> dict[str, float]:
         """How many filters nodes hold from their links, and tell."""
@@ -200,3 +220,22 @@ class QuoteNetwork:
             "held_mean": sum(held) / len(held),
             "held_most": float(max(held)),
         }
+
+
+def _parents(links: dict[str, list[str]], start: str) -> dict[str, str]:
+    """By node: the next one on the path to the start."""
+    found = {start: start}
+    for one in (order := [start]):  # grows while it is read
+        for other in links[one]:
+            if other not in found:
+                found[other] = one
+                order.append(other)
+    return found
+
+
+def _distances(links: dict[str, list[str]], start: str) -> dict[str, int]:
+    """By node: how many links away it is."""
+    found: dict[str, int] = {}
+    for name, before in _parents(links, start).items():
+        found[name] = 0 if name == start else found[before] + 1
+    return found

@@ -168,6 +168,7 @@ class Standing(Struct, frozen=True, gc=False, array_like=True, tag=21):
     mine: int  # `settled` counts when you have taken, of this session of mine,
     after: int  # all up to this number
     waste: int  # bytes a second that come to me or pass me in vain, because of what I tell you
+    unsent: int = 0  # events that I have not sent you, as you do not want them
 
 
 class Reminder(Struct, frozen=True, gc=False, array_like=True, tag=22):
@@ -175,6 +176,15 @@ class Reminder(Struct, frozen=True, gc=False, array_like=True, tag=22):
 
     life: int
     session: int
+
+
+class Audit(Struct, frozen=True, gc=False, array_like=True, tag=24):
+    """What I hold of yours, in short: tell me everything if you have told me something else."""
+
+    life: int  # yours
+    session: int  # yours
+    number: int  # of your last change that is applied here
+    digest: int  # of all that I hold from you then (`planes/link_table.digest_of`)
 
 
 class Climb(Struct, frozen=True, gc=False, array_like=True, tag=23):
@@ -482,6 +492,7 @@ Contents = (
     | Change
     | Standing
     | Reminder
+    | Audit
     | Climb
     | Switch
     | Switched

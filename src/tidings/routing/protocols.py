@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from msgspec import Struct
 
@@ -80,6 +80,7 @@ class Row(NamedTuple):
     effort: int = 1  # by how much more a run may send than most, before it counts as endless
     objection: Objection | None = None  # where no scheme from above knows enough to be the twin
     own: frozenset[str] = frozenset()  # options in which neighbours may differ
+    mixed: tuple[Struct, ...] = ()  # options of nodes that must work together
 
     def configured(self, options: Struct | None, make: Make | None = None) -> Make:
         """What makes a node with these options."""
@@ -124,7 +125,13 @@ def _reverse_path(options: type[knobs.Knobs], idea: str, **more: Any) -> Row:
         any_graph=True,
         confirms=True,
         ordered=UNCHANGED,
-        own=frozenset({"policy", "uncover", "most_filters", "waste"}),
+        exact=lambda options: options.policy in ("exact", "covering") and options.most_told > 1_000,
+        own=frozenset({"policy", "uncover", "most_filters", "waste", "most_told", "trial"}),
+        mixed=(
+            *(options(policy=policy, trial=64) for policy in get_args(knobs.Policy)),
+            options(policy="merging", most_filters=2, waste=1_000_000),
+            options(most_told=3),
+        ),
         **more,
     )
 
@@ -178,7 +185,6 @@ PROTOCOLS: Final[dict[str, Row]] = {
         knobs.Merging,
         "the same, with filters merged within a budget of waste (S13)",
         narrow=knobs.Merging(most_filters=2, waste=1_000_000),
-        exact=lambda options: False,
     ),
     "rooted": _reverse_path(
         knobs.Rooted,

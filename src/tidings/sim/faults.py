@@ -14,7 +14,10 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
+from tidings.routing.planes.interests import EVERYTHING
 from tidings.routing.protocol import MILLISECOND, SECOND, Leave
+from tidings.routing.reverse_path.filters import filters_of, matched_by
+from tidings.routing.reverse_path.router import ReversePathRouter
 from tidings.sim.load import draw_want
 from tidings.sim.network import Network
 
@@ -203,11 +206,39 @@ def corrupt(storm: Storm) -> Callable[[], None] | None:
     if name is None:
         return None
     router = storm.network.nodes[name].router
+    if isinstance(router, ReversePathRouter):
+        return _corrupt_link_table(router, storm.chance)
     table = {} if router is None else router.table
     if not table:
         return None
     interface = storm.chance.choice(sorted(table))
     table[interface] = "false" if storm.chance.random() < 0.5 else str(draw_want(storm.chance))
+    return lambda: None
+
+
+def _corrupt_link_table(router: ReversePathRouter, chance: Random) -> Callable[[], None] | None:
+    """What a node holds from a neighbour, or has told it, gains a filter or loses one."""
+    if not router.tables.links:
+        return None
+    link = chance.choice(sorted(router.tables.links))
+    told, held = router.tables.links[link].told, router.wanted.by(link)
+    drawn = filters_of(str(draw_want(chance)))
+    text = drawn[0] if drawn else EVERYTHING
+    loses = chance.random() < 0.7
+    if chance.random() < 0.4:
+        if loses and told:
+            del told[chance.choice(sorted(told))]
+        else:
+            told[text] = None
+    elif loses and held:
+        lost = chance.choice(sorted(held))
+        router.wanted.take(lost, link)
+        if lost not in router.wanted.who:
+            router._links.remove(lost)
+    elif not loses or text not in held:
+        if text not in router.wanted.who:
+            router._links.add(text, matched_by(text))
+        router.wanted.put(text, link)
     return lambda: None
 
 

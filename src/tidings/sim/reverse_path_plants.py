@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from tidings.language.poset import Known, Upwards
-from tidings.routing.planes.link_table import LinkTables
+from tidings.routing.planes.link_table import Link, LinkTables
 from tidings.routing.planes.spanning import Spanning
 from tidings.routing.protocol import (
     Action,
@@ -145,6 +145,17 @@ class ChangesNotRepeated(ReversePathRouter):
     tables_of = NoRepetition
 
 
+class NoAudits(LinkTables):
+    def due_audits(self, now: int) -> list[Link]:
+        return []
+
+
+class NeverAudits(ReversePathRouter):
+    """Never compares what is held with what was told."""
+
+    tables_of = NoAudits
+
+
 class HastySpanning(Spanning):
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -224,6 +235,18 @@ class TightensTooMuch(ReversePathRouter):
         return super()._merge(name, added, [text for text in removed if text in known])
 
 
+class StepsBackBlindly(ReversePathRouter):
+    """Steps back to what it had told before, and forgets what has come since."""
+
+    def _adapt(self, name: str, *change: Any) -> Any:
+        ladder = self.ladders[name]
+        before, policy = dict(ladder.precise), ladder.policy
+        found = super()._adapt(name, *change)
+        if policy == ladder.policy == "everything":
+            ladder.precise = before
+        return found
+
+
 class LegsMixed(ReversePathRouter):
     """Takes an event that comes down for the one that has climbed."""
 
@@ -260,6 +283,7 @@ REVERSE_PATH_BUGS: Final[dict[str, Bug]] = {
     "established locally": Bug("subscriptions", EstablishedLocally),
     "settled at once": Bug("subscriptions", SettledAtOnce, first=2),
     "changes not repeated": Bug("subscriptions", ChangesNotRepeated, first=2),
+    "never audits": Bug("subscriptions", NeverAudits, first=6),
     "loss not followed": Bug("subscriptions", LossNotFollowed),
     "tree breaks first": Bug("subscriptions", TreeBreaksFirst),
     "equals hide each other": Bug("covering", EqualsHideEachOther),
@@ -270,6 +294,7 @@ REVERSE_PATH_BUGS: Final[dict[str, Bug]] = {
     "unadvertise keeps": Bug("advertisements", UnadvertiseKeeps),
     "merger dies with a member": Bug("merging", MergerDiesWithAMember),
     "merger tightens too much": Bug("merging", TightensTooMuch),
+    "steps back blindly": Bug("covering:policy=adaptive,trial=64", StepsBackBlindly),
     "legs mixed": Bug("rooted", LegsMixed),
     "parent kept": Bug("rooted", ParentKept),
 }

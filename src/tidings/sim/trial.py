@@ -63,6 +63,7 @@ GRACE: Final = 3 * SECOND  # after it a subscription counts as established if no
 ENOUGH_PACKETS: Final = 1_500  # for each pair of nodes and each link; a run needs a tenth of that
 WHOLE: Final = 0.4  # the share of seeds with subscriptions from the whole language
 NARROW: Final = 0.3  # the share of seeds in which nodes soon have to tell something coarser
+MIXED: Final = 0.3  # the share of seeds in which nodes differ in what they need not have alike
 BOARDS: Final = 0.3  # the share of seeds in which nodes match with a board
 TALKS: Final = 0.3  # the share of seeds in which users advertise and reply, too
 LATE_ANSWERS: Final = 0.2  # of them, those that come much later, when the publisher may be gone
@@ -93,6 +94,7 @@ class Options(NamedTuple):
     given: Any = None  # the options of the protocol
     talks: bool = False  # whether users advertise and reply, too
     boards: bool = False  # whether nodes match with a board, as live routers do
+    mixed: bool = False  # whether each node draws options of its own
 
 
 class Verdict(NamedTuple):
@@ -149,7 +151,9 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
         options = options._replace(boards=True)
     # From a generator of its own, so that all other seeds are as they were before users could do
     # this, among them those with which the plants begin.
-    return options._replace(talks=Random(f"verbs 26 {seed}").random() < TALKS)
+    options = options._replace(talks=Random(f"verbs 26 {seed}").random() < TALKS)
+    mixes = row.mixed and options.given == row.options()
+    return options._replace(mixed=bool(mixes) and Random(f"mixed {seed}").random() < MIXED)
 
 
 def run_trial(options: Options, make: Make | None = None, first_only: bool = False) -> Verdict:
@@ -182,11 +186,16 @@ class Trial:
         self.oracle.in_order = self.in_order
         topologies = Topologies()
         self.load = Load(self.chance, options.whole)
-
         configured = row.configured(options.given, make)
+        mixed = options.mixed and make is None  # a planted bug is caught where all have it
+        self.exact = row.exact(options.given) and not mixed
 
         def router(name: str, life: int) -> Protocol:
-            made: Any = configured(name, life, options.timing, topologies)
+            own = configured
+            if mixed:
+                drawn = Random(f"mixed {options.seed} {name}").choice(row.mixed)
+                own = row.configured(drawn)
+            made: Any = own(name, life, options.timing, topologies)
             if options.boards and made.board is None:
                 made.board = Board(Scan())  # for its links: its subscribers are matched as ever
             return cast(Protocol, made)
@@ -571,7 +580,7 @@ class Trial:
             target not in truth.running or hops[target].get(sender(packet)) != source
         )
         network.run(network.now + max(timing.age, timing.pull) * 12 // 10 + SECOND)
-        situation = self.situation(exact=self.row.exact(self.options.given))
+        situation = self.situation(exact=self.exact)
         for wrong in self.disagreements(situation):
             self.oracle.violated(network.now, f"at rest: {wrong}")
         if self.options.kinds:  # packets from the wrong neighbour must change nothing

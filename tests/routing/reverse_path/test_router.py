@@ -129,6 +129,7 @@ POLICIES: list[Knobs] = [
     Covering(uncover="lazy"),
     Merging(most_filters=1, waste=10**9),
     Knobs(policy="everything"),
+    Covering(policy="adaptive", trial=1),
 ]
 
 

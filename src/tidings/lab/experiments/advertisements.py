@@ -7,17 +7,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select, values
-from tidings.lab.reverse_paths import SYMBOLS, QuoteNetwork, draw_filter, draw_quote
+from tidings.lab.quotes import quotes, source
+from tidings.lab.reverse_paths import QuoteNetwork
 from tidings.overlay.topologies import topology
 from tidings.routing.protocol import SECOND
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHAPE: Final = {
-    "full": ("ba:60", 2_000, (1, 6, 60), 200),
-    "quick": ("ba:20", 200, (1, 2, 20), 40),
-    "tiny": ("tree:7", 24, (1, 7), 10),
+SHAPE: Final = {  # network, subscriptions, publishers, events, localities
+    "full": ("ba:40", 600, (1, 4, 40), 200, (0.0, 0.5, 1.0)),
+    "quick": ("ba:12", 120, (1, 2, 12), 40, (0.0, 1.0)),
+    "tiny": ("tree:7", 24, (1, 7), 10, (0.0,)),
 }
 SERVED: Final = (0.05, 0.5, 1.0)  # the share of symbols that someone publishes
 WITH: Final = "advertisements:values=single,unadvertised=refuse"
@@ -25,7 +26,7 @@ PROTOCOLS: Final = ("covering", WITH)
 
 
 def sweep(setting: Setting) -> list[Parameters]:
-    text, subscriptions, publishers, events = SHAPE[setting]
+    text, subscriptions, publishers, events, localities = SHAPE[setting]
     return [
         {
             "topology": text,
@@ -33,8 +34,11 @@ def sweep(setting: Setting) -> list[Parameters]:
             "subscriptions": subscriptions,
             "publishers": count,
             "served": served,
+            "locality": locality,
             "events": events,
+            "source": source(),
         }
+        for locality in localities
         for count in publishers
         for served in SERVED
         for protocol in PROTOCOLS
@@ -43,29 +47,31 @@ def sweep(setting: Setting) -> list[Parameters]:
 
 def measure(parameters: Parameters) -> Iterator[Row]:
     graph = topology(parameters["topology"], 1)
-    chance = Random(f"advertisements {parameters['publishers']} {parameters['served']}")
+    locality = parameters["locality"]
+    stock = quotes(parameters["source"])
+    chance = Random(f"advertisements {parameters['publishers']} {parameters['served']} {locality}")
     run = QuoteNetwork(graph, parameters["protocol"])
-    symbols = range(max(1, round(SYMBOLS * parameters["served"])))
+    symbols = stock.symbols[: max(1, round(len(stock.symbols) * parameters["served"]))]
     publishers = chance.sample(graph.names, parameters["publishers"])
-    of = {symbol: publishers[symbol % len(publishers)] for symbol in symbols}
+    of = {symbol: publishers[place % len(publishers)] for place, symbol in enumerate(symbols)}
     for node in publishers:
-        mine = [f"'S{symbol}'" for symbol, name in of.items() if name == node]
+        mine = [repr(symbol) for symbol, name in of.items() if name == node]
         if mine:
-            run.advertise(node, f"v{node}", f"symbol in ({', '.join(mine)})")
+            run.advertise(node, f"v{node}", f"class = 'STOCK' and symbol in ({', '.join(mine)})")
     run.wait(3 * SECOND)
     before = run.watch.control_bytes
     for _ in range(parameters["subscriptions"]):
         place = chance.randrange(graph.nodes)
-        run.subscribe(graph.names[place], draw_filter(chance, place, 0.0))
+        run.subscribe(graph.names[place], stock.draw_filter(chance, place, locality))
     run.wait(3 * SECOND)
     control = run.watch.control_bytes - before
     tables = run.tables()
     chosen = [chance.choice(symbols) for _ in range(parameters["events"])]
-    packets = run.publish([(of[symbol], draw_quote(chance, symbol)) for symbol in chosen])
+    found = run.publish([(of[symbol], stock.draw_quote(chance, symbol)) for symbol in chosen])
     yield {
         **tables,
         "bytes_a_subscription": control / parameters["subscriptions"],
-        "packets_an_event": packets["packets_an_event"],
+        **{name: found[name] for name in ("packets_an_event", "spam", "stretch", "busiest")},
     }
 
 
@@ -73,13 +79,14 @@ COLUMNS: Final = {
     "held_mean": float,
     "held_most": float,
     "bytes_a_subscription": float,
-    "packets_an_event": float,
+    **dict.fromkeys(("packets_an_event", "spam", "stretch", "busiest"), float),
 }
 
 
-def _share(rows: Rows, publishers: int, served: float) -> float:
-    (without,) = select(rows, protocol="covering", publishers=publishers, served=served)
-    (with_,) = select(rows, protocol=WITH, publishers=publishers, served=served)
+def _share(rows: Rows, publishers: int, served: float, locality: float = 0.0) -> float:
+    where = {"publishers": publishers, "served": served, "locality": locality}
+    (without,) = select(rows, protocol="covering", **where)
+    (with_,) = select(rows, protocol=WITH, **where)
     return float(with_["held_mean"] / without["held_mean"])
 
 
@@ -97,6 +104,7 @@ def claims(rows: Rows) -> list[Claim]:
             "advertisements make the tables of subscriptions smaller",
             f"filters held, as a share of those without, if every node publishes: {shown}",
             shares[SERVED[0]] < 1,
+            quotes(rows[0]["source"]).origin,
         ),
         Claim(
             "VI-B",
@@ -113,13 +121,21 @@ def draw(rows: Rows) -> Figure:
     from tidings.lab.figures import COLOURS, MARKERS, panels
 
     figure, (shares, control) = panels(2)
-    for number, publishers in enumerate(values(rows, "publishers")):
-        style: dict[str, Any] = {"color": COLOURS[number], "marker": MARKERS[number]}
-        line = [(100 * served, _share(rows, publishers, served)) for served in SERVED]
-        shares.plot(*zip(*line, strict=True), label=f"{publishers} publishers", **style)
-        found = select(rows, protocol=WITH, publishers=publishers)
+    counts, localities = values(rows, "publishers"), values(rows, "locality")
+    looks = [
+        (count, p) for count in (counts[0], counts[-1]) for p in (localities[0], localities[-1])
+    ]
+    for number, (publishers, locality) in enumerate(dict.fromkeys(looks)):
+        style: dict[str, Any] = {
+            "color": COLOURS[number],
+            "marker": MARKERS[number],
+            "label": f"{publishers} publishers, locality {locality}",
+        }
+        line = [(100 * part, _share(rows, publishers, part, locality)) for part in SERVED]
+        shares.plot(*zip(*line, strict=True), **style)
+        found = select(rows, protocol=WITH, publishers=publishers, locality=locality)
         told = sorted((100 * row["served"], row["bytes_a_subscription"]) for row in found)
-        control.plot(*zip(*told, strict=True), label=f"{publishers} publishers", **style)
+        control.plot(*zip(*told, strict=True), **style)
     shares.set_ylabel("filters held, as a share of those without")
     control.set_ylabel("bytes told for a subscription")
     for axes in (shares, control):

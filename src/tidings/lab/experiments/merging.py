@@ -7,17 +7,18 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.lab.experiment import Claim, Experiment, Parameters, Row, Rows, Setting, select, values
-from tidings.lab.reverse_paths import SYMBOLS, Event, QuoteNetwork, draw_filter, draw_quote
+from tidings.lab.quotes import Event, Quotes, quotes, source
+from tidings.lab.reverse_paths import QuoteNetwork
 from tidings.overlay.topologies import topology
 from tidings.routing.protocol import SECOND
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHAPE: Final = {
-    "full": ("tree:30", 600, 120, 20),
-    "quick": ("tree:12", 150, 60, 10),
-    "tiny": ("line:3", 30, 12, 4),
+SHAPE: Final = {  # network, subscriptions, seconds of each phase, hot symbols, localities
+    "full": ("tree:20", 300, 60, 20, (0.0, 0.5, 1.0)),
+    "quick": ("tree:8", 80, 30, 10, (0.0, 1.0)),
+    "tiny": ("line:3", 30, 12, 4, (1.0,)),
 }
 BUDGETS: Final = (0, 300, 3_000, 10**9)  # bytes a second
 FEWEST: Final = 2  # filters that a link is to be told, at most
@@ -25,39 +26,47 @@ RATE: Final = 20  # events a second, in the network
 
 
 def sweep(setting: Setting) -> list[Parameters]:
-    text, subscriptions, seconds, hot = SHAPE[setting]
+    text, subscriptions, seconds, hot, localities = SHAPE[setting]
     return [
         {
             "topology": text,
             "budget": budget,
             "subscriptions": subscriptions,
+            "locality": locality,
             "seconds": seconds,
             "hot": hot,
+            "source": source(),
         }
+        for locality in localities
         for budget in BUDGETS
     ]
 
 
 def measure(parameters: Parameters) -> Iterator[Row]:
-    """Half of the time any symbol is published; then a few that nobody wants become hot."""
+    """Half of the time any symbol is quoted; then a few of them become hot."""
     graph = topology(parameters["topology"], 1)
-    chance = Random("merging")
+    locality = parameters["locality"]
+    stock = quotes(parameters["source"])
+    chance = Random(f"merging {locality}")
     run = QuoteNetwork(graph, f"merging:most_filters={FEWEST},waste={parameters['budget']}")
     for _ in range(parameters["subscriptions"]):
         node = chance.randrange(graph.nodes)
-        run.subscribe(graph.names[node], draw_filter(chance, node, 1.0))
+        run.subscribe(graph.names[node], stock.draw_filter(chance, node, locality))
     run.wait(parameters["seconds"] * SECOND)
     for phase in ("steady", "step"):
         rates: list[int] = []
-        dead = packets = 0
+        dead = 0
+        totals = dict.fromkeys(("packets_an_event", "spam", "stretch", "busiest"), 0.0)
+        control = run.watch.control_bytes
         for _ in range(parameters["seconds"]):
             before = sum(router.dead_ends for router in run.nodes())
-            quotes = [
-                (chance.choice(graph.names), _quote(chance, phase, parameters["hot"]))
+            events = [
+                (chance.choice(graph.names), _quote(stock, chance, phase, parameters["hot"]))
                 for _ in range(RATE)
             ]
-            sent = run.publish(quotes, SECOND // RATE, rest=0)
-            packets += round(sent["packets_an_event"] * RATE)
+            sent = run.publish(events, SECOND // RATE, rest=0)
+            for name in totals:
+                totals[name] += sent[name] / parameters["seconds"]
             dead += sum(router.dead_ends for router in run.nodes()) - before
             rates.append(max(mergers.rate for r in run.nodes() for mergers in r.merged.values()))
         told = [len(link.told) for r in run.nodes() for link in r.tables.links.values()]
@@ -65,49 +74,52 @@ def measure(parameters: Parameters) -> Iterator[Row]:
             "phase": phase,
             "told_mean": sum(told) / len(told),
             "told_most": max(told),
-            "packets_an_event": packets / (RATE * parameters["seconds"]),
+            "control": run.watch.control_bytes - control,
+            **totals,
             "dead_ends": dead / (RATE * parameters["seconds"]),
             "highest": max(rates),
             "highest_at_last": max(rates[-max(1, len(rates) // 4) :]),
         }
 
 
-def _quote(chance: Random, phase: str, hot: int) -> Event:
-    symbol = chance.randrange(SYMBOLS)
+def _quote(stock: Quotes, chance: Random, phase: str, hot: int) -> Event:
     if phase == "step" and chance.random() < 0.7:
-        symbol = SYMBOLS - 1 - chance.randrange(hot)
-        return {**draw_quote(chance, symbol), "price": 95 + chance.randrange(5)}
-    return draw_quote(chance, symbol)
+        return stock.draw_quote(chance, chance.choice(stock.symbols[-hot:]))
+    return stock.draw_quote(chance)
 
 
 COLUMNS: Final = {
     "phase": str,
     "told_mean": float,
     "told_most": int,
-    "packets_an_event": float,
-    "dead_ends": float,
+    "control": int,
+    **dict.fromkeys(("packets_an_event", "spam", "stretch", "busiest", "dead_ends"), float),
     "highest": int,
     "highest_at_last": int,
 }
 
 
 def claims(rows: Rows) -> list[Claim]:
-    steady = {b: select(rows, budget=b, phase="steady")[0] for b in values(rows, "budget")}
-    step = {b: select(rows, budget=b, phase="step")[0] for b in values(rows, "budget")}
+    local = values(rows, "locality")[-1]
+    steady = {
+        b: select(rows, budget=b, phase="steady", locality=local)[0] for b in values(rows, "budget")
+    }
     none, all_ = min(steady), max(steady)
     within = {
-        budget: max(steady[budget]["highest_at_last"], step[budget]["highest_at_last"])
+        budget: max(row["highest_at_last"] for row in select(rows, budget=budget))
         for budget in steady
     }
     return [
         Claim(
             "VI-C",
             "merging trades bandwidth for fewer filters",
-            f"filters told to a link, mean: {steady[none]['told_mean']:.1f} without a budget, "
+            f"filters told to a link, mean, at locality {local}: "
+            f"{steady[none]['told_mean']:.1f} without a budget, "
             f"{steady[all_]['told_mean']:.1f} with any; packets an event: "
             f"{steady[none]['packets_an_event']:.2f} and {steady[all_]['packets_an_event']:.2f}",
             steady[all_]["told_mean"] < steady[none]["told_mean"]
             and steady[all_]["packets_an_event"] >= steady[none]["packets_an_event"],
+            quotes(rows[0]["source"]).origin,
         ),
         Claim(
             "VI-C",
@@ -131,13 +143,14 @@ def draw(rows: Rows) -> Figure:
 
     figure, (told, waste) = panels(2)
     places = {budget: place for place, budget in enumerate(values(rows, "budget"))}
-    for number, phase in enumerate(("steady", "step")):
+    looks = [(p, phase) for p in values(rows, "locality") for phase in ("steady", "step")]
+    for number, (locality, phase) in enumerate(looks):
         style: dict[str, Any] = {
             "color": COLOURS[number],
             "marker": MARKERS[number],
-            "label": phase,
+            "label": f"{phase}, locality {locality}",
         }
-        found = select(rows, phase=phase)
+        found = select(rows, phase=phase, locality=locality)
         line = sorted((places[row["budget"]], row["told_mean"]) for row in found)
         told.plot(*zip(*line, strict=True), **style)
         line = sorted((places[row["budget"]], row["dead_ends"]) for row in found)
@@ -157,8 +170,8 @@ EXPERIMENT: Final = Experiment(
     title="Imprecise merging: filters saved within a budget of waste",
     question="How many filters does a budget save, and does it hold when the load changes?",
     paper="The survey describes summaries whose precision keeps bandwidth within a budget.",
-    here="Stock quotes on a tree, subscriptions with locality 1, links that are to be told two "
-    "filters; then quotes that nobody wants become frequent. Every delivery is checked.",
+    here="Stock quotes on a tree, links that are to be told two filters, over the locality of "
+    "subscriptions; then quotes of a few symbols become frequent. Every delivery is checked.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,

@@ -16,6 +16,10 @@ held. A node starts another when the neighbour has forgotten: it opens the link 
 nothing. Packets may get lost, repeated and reordered: changes are buffered, repeated until taken,
 and applied in order.
 
+Should memory go wrong, at either end, an *audit* finds it (anti-entropy): now and then each end
+sends a digest of what it holds, and the other end tells everything anew if that is not what it has
+told.
+
 This file knows nothing of what filters mean, or of what follows from a change.
 """
 
@@ -24,8 +28,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
+from zlib import crc32
 
-from tidings.routing.packets import Change, Reminder, Standing
+from tidings.routing.packets import Audit, Change, Reminder, Standing
 from tidings.routing.planes.patience import Patience
 from tidings.routing.protocol import Action, Drop, Send, Timing, earliest
 
@@ -65,6 +70,7 @@ class Link:
         self.advertised: dict[str, None] = {}
         self.unanswered: dict[int, Change] = {}
         self.remind_at: int | None = None
+        self.audit_at: int | None = None
         self.patience = patience
         self.early: list[Standing] = []  # that count when more is taken here
         # What the neighbour tells
@@ -76,6 +82,7 @@ class Link:
         self.waiting: dict[int, Change] = {}  # ahead of one that is missing
         self.parts: list[Change] = []  # of a change of which more must come
         self.following: deque[tuple[int, Marks]] = deque()  # its changes, and what must settle
+        self.unsent = 0  # events that were not sent over the link
         self.waste = 0  # that the neighbour reports
         self.reported = 0  # to the neighbour
         self.owes = False  # whether the neighbour must hear how we stand
@@ -126,11 +133,11 @@ class LinkTables:
         for text in added:
             link.told[text] = None
         for text in removed:
-            del link.told[text]
+            link.told.pop(text, None)
         for text in advertised:
             link.advertised[text] = None
         for text in withdrawn:
-            del link.advertised[text]
+            link.advertised.pop(text, None)
         parts = list(_parts(added, removed, advertised, withdrawn))
         for place, part in enumerate(parts, 1):
             link.number += 1
@@ -153,9 +160,19 @@ class LinkTables:
         link.session = self._sessions
         link.first = link.number + 1
         link.unanswered.clear()
-        told, advertised = link.told, link.advertised
-        link.told, link.advertised = {}, {}
+        told, advertised = list(link.told), list(link.advertised)
+        link.told.clear()
+        link.advertised.clear()
         self.tell(link.name, told, (), advertised, (), now, out)
+
+    def tell_anew(
+        self, name: str, told: Iterable[str], advertised: Iterable[str], now: int, out: list[Action]
+    ) -> None:
+        """Begin a session that tells just this: memory was wrong at one end."""
+        link = self.links[name]
+        link.told = dict.fromkeys(told)
+        link.advertised = dict.fromkeys(advertised)
+        self._again(link, now, out)
 
     def standing(self, name: str, packet: Standing, now: int, out: list[Action]) -> None:
         """A neighbour says how far it is with our changes."""
@@ -249,6 +266,25 @@ class LinkTables:
         elif packet.missed == link.session:  # it has opened the link after we did
             out.extend(Send(link.name, change) for change in link.unanswered.values())
 
+    def due_audits(self, now: int) -> list[Link]:
+        """The links whose neighbours must hear what is held here."""
+        found: list[Link] = []
+        for link in self.links.values():
+            if link.audit_at is None or now >= link.audit_at:
+                if link.audit_at is not None and link.heard and not link.parts:
+                    found.append(link)
+                link.audit_at = now + self.timing.pull
+        return found
+
+    def differs(self, name: str, packet: Audit, out: list[Action]) -> bool:
+        """Whether a neighbour holds something else than what it was told and has taken."""
+        link = self.links.get(name)
+        if link is None or (packet.life, packet.session) != (self.life, link.session):
+            out.append(Drop("not of this session", packet))
+            return False
+        now_told = packet.number == link.number == link.taken
+        return now_told and packet.digest != digest_of(link.told, link.advertised)
+
     def follow(self, name: str, number: int) -> None:
         """All that follows here from a neighbour's change has been told: settle it after that."""
         link = self.links.get(name)
@@ -302,7 +338,8 @@ class LinkTables:
     def _say_standing(self, link: Link, waste: int, out: list[Action]) -> None:
         settled = min(link.settled_here, link.here)
         how_far = link.here, settled, link.session, link.number
-        out.append(Send(link.name, Standing(link.life, link.theirs, *how_far, waste)))
+        standing = Standing(link.life, link.theirs, *how_far, waste, link.unsent)
+        out.append(Send(link.name, standing))
 
     def is_settled(self) -> bool:
         """Whether all that was told has settled."""
@@ -311,10 +348,10 @@ class LinkTables:
     # Time
 
     def timer(self) -> int | None:
-        """When to remind a neighbour."""
+        """When to remind a neighbour, or to send a digest."""
         when: int | None = None
         for link in self.links.values():
-            when = earliest(when, link.remind_at)
+            when = earliest(when, earliest(link.remind_at, link.audit_at))
         return when
 
     def wake(self, now: int, out: list[Action]) -> None:
@@ -327,6 +364,17 @@ class LinkTables:
                 out.extend(Send(link.name, change) for change in link.unanswered.values())
             else:
                 out.append(Send(link.name, Reminder(self.life, link.session)))
+
+
+def digest_of(wanted: Iterable[str], advertised: Iterable[str]) -> int:
+    """A digest of what a neighbour wants and advertises, whatever the order.
+
+    >>> digest_of(["x > 5", "x > 7"], []) == digest_of(["x > 7", "x > 5"], [])
+    True
+    """
+    total = sum(crc32(text.encode()) for text in wanted)
+    total += sum(crc32(text.encode(), 1) for text in advertised)
+    return total & 0xFFFF_FFFF
 
 
 def _all_settled(marks: Marks) -> bool:

@@ -57,6 +57,8 @@ class Advertised:
         self.news: dict[str, None] = {}  # links that must hear of changes
         self.retold: dict[str, None] = {}  # links behind which another set is advertised now
         self.turn = 0
+        self._most = knobs.most_told
+        self._past: set[str] = set()  # links with more to tell than that
         self._linger = lingering
         self._own: dict[str, Own] = {}
         self._former: list[Own] = []  # that are given up, and not withdrawn yet
@@ -183,6 +185,7 @@ class Advertised:
         for text in gone:
             self.held.take(text, name)
         self._met.pop(name, None)
+        self._past.discard(name)
         self.retold.pop(name, None)
         self.news.pop(name, None)
         return bool(gone)
@@ -213,10 +216,19 @@ class Advertised:
         if not self.active or (name not in self.news and told):
             return [], []
         self.news.pop(name, None)
-        wanted = [text for text in self.held.who if self.held.besides(text, name)]
+        wanted = self.told_to(name)
         more = [text for text in wanted if text not in told]
         kept = frozenset(wanted)
         return more, [text for text in told if text not in kept]
+
+    def told_to(self, name: str) -> list[str]:
+        """All that a neighbour is to have been told; `true`, if that is too much."""
+        wanted = [text for text in self.held.who if self.held.besides(text, name)]
+        if 4 * len(wanted) > (3 if name in self._past else 4) * self._most:
+            self._past.add(name)
+            return [EVERYTHING]
+        self._past.discard(name)
+        return wanted if self.active else []
 
     # Time
 

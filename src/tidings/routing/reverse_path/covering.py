@@ -79,7 +79,7 @@ class Covers:
         witnesses: list[str] = []
         sources: set[str] = set()
         for other in self._up.above(known):
-            more = self.held.who[other.text].keys() - sources
+            more = self.held.who.get(other.text, {}).keys() - sources  # it may have got lost
             if more:
                 witnesses.append(other.text)
                 sources |= more

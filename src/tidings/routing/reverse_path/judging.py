@@ -152,6 +152,8 @@ def _tables(
                 yield f"{name} sends {event} to {other}, where nobody wants it"
             if situation.exact:
                 yield from _by_definition(nodes[name], name, other)
+            elif other in nodes[name].ladders:
+                yield from _adapted(nodes[name], name, other)
 
 
 def _by_definition(node: Any, name: str, other: str) -> Iterator[str]:
@@ -169,6 +171,16 @@ def _by_definition(node: Any, name: str, other: str) -> Iterator[str]:
         right = {text for text in right if advertised.meeting(text, behind)}
     if told != right:
         yield f"{name} has told {other} {sorted(told)}, not {sorted(right)}"
+
+
+def _adapted(node: Any, name: str, other: str) -> Iterator[str]:
+    """Whether a link that has chosen to cover is told enough, and nothing that nobody wants."""
+    told = node.tables.links[other].told.keys()
+    if node.policy_of(other) == "covering":
+        wanted = {text for text in node.wanted.who if node.is_due(text, other)}
+        least = node.covers.by_definition(other) & wanted
+        if not least <= told <= wanted:
+            yield f"{name} has told {other} {sorted(told)}, not {sorted(least)} or more"
 
 
 def _published(node: Any, bits: Bits) -> int:

@@ -1,7 +1,8 @@
 """The knobs of the one router that learns by the reverse path (S10–S14); a row turns some of them.
 
 Which links carry subscriptions: all links of the tree, or only the one towards its root. Whether
-advertisements restrict them. And the policy by which a node sums up for a link what it wants.
+advertisements restrict them. And the policy by which a node sums up for a link what it wants: one
+for all its links, or `adaptive`, by which each link chooses its own.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tidings.routing.planes.spanning import ELECT
 
-Policy = Literal["exact", "covering", "merging", "everything"]
+Policy = Literal["exact", "covering", "merging", "everything", "adaptive"]
 Positive = Annotated[int, Meta(ge=1)]
 Budget = Annotated[int, Meta(ge=0)]
 
@@ -25,6 +26,8 @@ class Knobs(Struct, frozen=True):
     uncover: Literal["at-once", "lazy"] = "at-once"  # when to withdraw what nobody wants
     most_filters: Positive = 256  # to tell a link, from which on `merging` merges
     waste: Budget = 20_000  # bytes a second that may come by a link in vain, because of merging
+    most_told: Positive = 65_536  # filters to tell a link; of more, `true` is told instead
+    trial: Positive = 1_024  # bytes that a link spends before `adaptive` first tries another policy
 
 
 class Covering(Knobs, frozen=True):

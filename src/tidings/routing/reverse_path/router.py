@@ -24,6 +24,7 @@ import msgspec
 from tidings.matching.scan import Scan
 from tidings.routing.packets import (
     Answer,
+    Audit,
     Change,
     Climb,
     Hello,
@@ -38,7 +39,7 @@ from tidings.routing.packets import (
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import EVERYTHING, shortened
 from tidings.routing.planes.link_state import LinkState
-from tidings.routing.planes.link_table import LinkTables, Taken
+from tidings.routing.planes.link_table import LinkTables, Taken, digest_of
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.replies import Replies
@@ -68,14 +69,17 @@ from tidings.routing.protocol import (
     Woken,
     earliest,
 )
+from tidings.routing.reverse_path.adapting import Ladder, size_of
 from tidings.routing.reverse_path.advertising import IMPLICIT, Advertised
 from tidings.routing.reverse_path.covering import Covers
 from tidings.routing.reverse_path.filters import HERE, Held, filters_of, matched_by
 from tidings.routing.reverse_path.knobs import Knobs, Rooted
 from tidings.routing.reverse_path.merging import SEEN, TUNE, Mergers
 
+USUAL_SIZE: Final = 128  # bytes of an event, before any was seen
 SHOWN: Final = 3  # filters of which an explanation says how they are told
 MOST_WASTE: Final = 1 << 40  # bytes a second that are reported
+MOST_HELD: Final = 1 << 17  # filters from a neighbour; of more, only that it wants everything
 MOST_QUEUED: Final = 4_096  # events that wait for an advertisement
 
 
@@ -122,11 +126,13 @@ class ReversePathRouter:
         self.covers = self.covers_of(self.wanted)
         self.base: dict[str, dict[str, None]] = {}  # by link: what to tell, before any merging
         self.merged: dict[str, Mergers] = {}  # by link
+        self.ladders: dict[str, Ladder] = {}  # by link, if each chooses its policy
         self.advertised = Advertised(self.knobs, linger(timing))
         self.replies = self.replies_of(node, life, self.plane_hop)
         self.seen: deque[dict[str, Any]] = deque(maxlen=SEEN)  # events, the newest last
         self.bursts: Counter[int] = Counter()  # filters added by changes that remove one
         self.dead_ends = 0  # packets that came in vain
+        self.repairs = 0  # links to which everything was told anew
         self._links = matcher()  # all filters held, by text
         self._uses: Counter[str] = Counter()  # of a filter, by subscriptions here
         self._dirty: dict[str, None] = {}  # filters that someone has begun or ceased to want
@@ -136,8 +142,11 @@ class ReversePathRouter:
         self._queued: list[Publication] = []  # events that wait for an advertisement
         self._up: dict[str, bool] = {}  # by link: whether it led to the root, when last told
         self._joining: list[_InForce] = []  # advertisements to settle, after the first links came
+        self._past: set[str] = set()  # links with more to tell than `most_told`
+        self._overrun: dict[str, int] = {}  # how much neighbours tell, if more than `MOST_HELD`
         self._reports: dict[str, int] = {}  # by link: waste, as it is reported
         self._tune_at: int | None = None
+        self._usual_size = USUAL_SIZE  # of an event, in bytes
         self._clock = Steady()
         self._once = self.once_of()
         self._climbed = self.once_of()
@@ -148,6 +157,7 @@ class ReversePathRouter:
     covers_of: type[Covers] = Covers
     replies_of: type[Replies] = Replies
     mergers_of: type[Mergers] = Mergers
+    ladder_of: type[Ladder] = Ladder
     once_of: type[Once] = Once
     is_switching = False
 
@@ -165,13 +175,16 @@ class ReversePathRouter:
             case Received(neighbour, packet):
                 if type(packet) is Publication:
                     self._event(neighbour, packet, now, out)
-                    return out
-                self._received(neighbour, packet, now, out)
+                    if neighbour not in self.ladders or not self.ladders[neighbour].is_due:
+                        return out
+                else:
+                    self._received(neighbour, packet, now, out)
             case Publish(event):
                 self._publish(event, now, out)
             case Woken():
                 self.plane.wake(now, out)
                 self.tables.wake(now, out)
+                self._audit(now, out)
                 self._tune(now)
                 self._depart(now)
                 self._changed_adverts(self.advertised.wake(now))
@@ -224,10 +237,10 @@ class ReversePathRouter:
         """Someone wants a filter: a neighbour's side, or users here."""
         self._departing.pop((text, who), None)
         new = text not in self.wanted.who
-        if self.wanted.put(text, who):
-            self._dirty[text] = None
-            if new:
-                self._links.add(text, matched_by(text))
+        self.wanted.put(text, who)
+        self._dirty[text] = None  # even if it is held: perhaps by mistake, and was never told on
+        if new:
+            self._links.add(text, matched_by(text))
 
     def unwant(self, text: str, who: str, now: int | None) -> None:
         """They no longer want it. With a time, and if the knob says so, that is told later."""
@@ -239,10 +252,9 @@ class ReversePathRouter:
             self._departing[text, who] = now + linger(self.timing)
             return
         self._departing.pop((text, who), None)
-        if self.wanted.take(text, who):
-            self._dirty[text] = None
-            if text not in self.wanted.who:
-                self._links.remove(text)
+        self._dirty[text] = None  # even if it is not held: perhaps it got lost, and was told on
+        if self.wanted.take(text, who) and text not in self.wanted.who:
+            self._links.remove(text)
 
     def _depart(self, now: int) -> None:
         """Withdraw all at once what was to be withdrawn later, if some of it is due."""
@@ -322,17 +334,19 @@ class ReversePathRouter:
             self.lose(name)
             del self.base[name], self._up[name]
             self.merged.pop(name, None)
+            self.ladders.pop(name, None)
+            self._past.discard(name)
         if opened and len(self.tables.links) == 0:
             self._joins()
         for name in opened:
             self.tables.open(name, self.spanning.branches[name].life)
             self.base[name] = {}
             self._up[name] = False
-            if self.policy_of(name) == "merging":
-                self.merged[name] = self.mergers_of(self.knobs.most_filters)
+            if self.knobs.policy == "adaptive":
+                self.ladders[name] = self.ladder_of(self.knobs.trial)
+            elif self.knobs.policy == "merging":
+                self._begin_merging(name, now)
             self._retell[name] = None
-        if opened and self._tune_at is None and self.knobs.policy == "merging":
-            self._tune_at = now + TUNE
         if isinstance(self.knobs, Rooted):
             for name, branch in self.spanning.branches.items():
                 if branch.up is not self._up[name]:
@@ -346,6 +360,7 @@ class ReversePathRouter:
 
     def lose(self, name: str) -> None:
         """A link is down: forget what the neighbour told."""
+        self._overrun.pop(name, None)
         for text in list(self.wanted.by(name)):
             self.unwant(text, name, None)
         if self.advertised.lose(name):
@@ -353,7 +368,8 @@ class ReversePathRouter:
 
     def policy_of(self, name: str) -> str:
         """The policy of a link."""
-        return self.knobs.policy
+        ladder = self.ladders.get(name)
+        return self.knobs.policy if ladder is None else ladder.policy
 
     def tells(self, name: str) -> bool:
         """Whether subscriptions are told to a neighbour."""
@@ -366,6 +382,11 @@ class ReversePathRouter:
         if self.policy_of(name) != "exact" and self.covers.cover(text, name) is not None:
             return False
         return self.advertised.meets(text, name)
+
+    def is_due(self, text: str, name: str) -> bool:
+        """Whether a neighbour must hear of a filter, by this or by one that covers it."""
+        wanted = self.wanted.besides(text, name) and self.tells(name)
+        return wanted and self.advertised.meets(text, name)
 
     def _tell(self, name: str, affected: Iterable[str], now: int, out: list[Action]) -> None:
         link, base = self.tables.links[name], self.base[name]
@@ -385,15 +406,57 @@ class ReversePathRouter:
             del base[text]
         if removed and added:
             self.bursts[len(added)] += 1
-        policy = self.policy_of(name)
-        if policy == "merging":
+        if name in self.ladders:
+            added, removed = self._adapt(name, affected, added, removed, now)
+        elif self.knobs.policy == "merging":
             added, removed = self._merge(name, added, removed)
-        elif policy == "everything":
-            wanted = {EVERYTHING} if base else set()
-            added, removed = sorted(wanted - link.told.keys()), sorted(link.told.keys() - wanted)
+        elif self.knobs.policy == "everything":
+            added, removed = _difference(_everything(base), link.told)
+        added, removed = self._bounded(name, added, removed)
         more, less = self.advertised.news_for(name, link.advertised)
         if added or removed or more or less or not link.number:
             self.tables.tell(name, added, removed, more, less, now, out)
+
+    def _bounded(
+        self, name: str, added: list[str], removed: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """The same change, unless that is too much for a link: then `true` stands for all."""
+        told, most = self.tables.links[name].told, self.knobs.most_told
+        if name in self._past:
+            self._past.discard(name)
+            if 4 * len(self._target(name)) > 3 * most:
+                self._past.add(name)
+        elif len(told) + len(added) - len(removed) > most:
+            self._past.add(name)
+        else:
+            return added, removed
+        return _difference(self._target(name), told)
+
+    def _target(self, name: str) -> Mapping[str, None]:
+        """All that a link is to have been told."""
+        base, policy = self.base[name], self.policy_of(name)
+        if name in self._past or policy == "everything":
+            return _everything(base)
+        if policy == "merging":
+            return self.merged[name].told()
+        return self.ladders[name].precise if name in self.ladders else base
+
+    def _audit(self, now: int, out: list[Action]) -> None:
+        """Say what is held of neighbours, from time to time.
+
+        One that has told too much is asked to begin anew when it is not too much any more.
+        """
+        for link in self.tables.due_audits(now):
+            if 4 * self._overrun.get(link.name, 0) <= 3 * MOST_HELD:
+                held = self.wanted.by(link.name), self.advertised.held.by(link.name)
+                packet = Audit(link.life, link.theirs, link.here, digest_of(*held))
+                out.append(Send(link.name, packet))
+
+    def _tell_anew(self, name: str, now: int, out: list[Action]) -> None:
+        """A neighbour holds something else than it was told: tell it what is right."""
+        self.repairs += 1
+        told = self._target(name)
+        self.tables.tell_anew(name, told, self.advertised.told_to(name), now, out)
 
     def _merge(
         self, name: str, added: list[str], removed: list[str]
@@ -404,8 +467,62 @@ class ReversePathRouter:
             mergers.remove(text)
         for text in added:
             mergers.add(text)
-        told, known = mergers.told(), self.tables.links[name].told
-        return [t for t in told if t not in known], [t for t in known if t not in told]
+        return _difference(mergers.told(), self.tables.links[name].told)
+
+    def _begin_merging(self, name: str, now: int) -> None:
+        """From now on, what a link is told is merged."""
+        mergers = self.merged[name] = self.mergers_of(self.knobs.most_filters)
+        for text in self.base[name]:
+            mergers.add(text)
+        if self._tune_at is None:
+            self._tune_at = now + TUNE
+
+    def _adapt(
+        self, name: str, affected: Iterable[str], added: list[str], removed: list[str], now: int
+    ) -> tuple[list[str], list[str]]:
+        """What to tell a link that chooses its policy; its base has changed by these."""
+        ladder, base, told = self.ladders[name], self.base[name], self.tables.links[name].told
+        precise = ladder.precise
+        more = [text for text in added if text not in precise]
+        less = [text for text in affected if text in precise and not self.is_due(text, name)]
+        for text in more:
+            precise[text] = None
+        for text in less:
+            del precise[text]
+        known = size_of(more, less)
+        ladder.merges = len(base) > self.knobs.most_filters
+        once = stepped = ladder.step()
+        if stepped:
+            self.merged.pop(name, None)
+            added, removed = [], []
+        match ladder.policy:
+            case "covering":
+                added, removed = _difference(precise, told) if stepped else (more, less)
+                if ladder.looks():
+                    superfluous = [text for text in precise if text not in base]
+                    if ladder.tidies(superfluous):
+                        once = True
+                        for text in superfluous:
+                            del precise[text]
+                        added, removed = _difference(precise, told)
+            case "merging":
+                if stepped:
+                    self._begin_merging(name, now)
+                added, removed = self._merge(name, added, removed)
+                if ladder.looks() and ladder.tidies(removed):
+                    once = True
+                else:
+                    removed = [text for text in removed if text not in precise]
+            case "everything":
+                target = _everything(base)
+                added = [text for text in target if text not in told]
+                removed = []
+                if not base or ladder.looks():
+                    removed = [text for text in told if text not in target]
+                    once |= not base or ladder.tidies(removed)
+                    removed = removed if once else []
+        ladder.told(size_of(added, removed), known, once)
+        return added, removed
 
     def _tune(self, now: int) -> None:
         """A window ends: mergers are taken apart and joined."""
@@ -443,10 +560,15 @@ class ReversePathRouter:
                     self._take(neighbour, taken)
             case Standing():
                 self.tables.standing(neighbour, packet, now, out)
+                if neighbour in self.ladders:
+                    self.ladders[neighbour].reported(packet.unsent, self._usual_size)
                 if packet.waste and self._tune_at is None:  # to report it on
                     self._tune_at = now + TUNE
             case Reminder():
                 self.tables.reminder(neighbour, packet, out)
+            case Audit():
+                if self.tables.differs(neighbour, packet, out):
+                    self._tell_anew(neighbour, now, out)
             case Climb(publication):
                 self._climb(neighbour, publication, out)
             case Answer():
@@ -458,12 +580,25 @@ class ReversePathRouter:
 
     def _take(self, neighbour: str, taken: Taken) -> None:
         """Apply a change of a neighbour: first what is added, then what is removed."""
+        held, adverts = self.wanted.by(neighbour), self.advertised.held.by(neighbour)
+        if taken.anew:
+            self._overrun.pop(neighbour, None)
+        count = 0 if taken.anew else self._overrun.get(neighbour, len(held) + len(adverts))
+        count += len(taken.added) - len(taken.removed)
+        count += len(taken.advertised) - len(taken.withdrawn)
+        if neighbour in self._overrun:  # it wants everything, until it begins anew
+            self._overrun[neighbour] = count
+            taken = taken._replace(added=(), removed=(), advertised=(), withdrawn=())
+        elif count > MOST_HELD:
+            self._overrun[neighbour] = count
+            advertised = (EVERYTHING,) if taken.advertised or adverts else ()
+            taken = taken._replace(anew=True, added=(EVERYTHING,), advertised=advertised)
         removed: Iterable[str] = taken.removed
         withdrawn: Iterable[str] = taken.withdrawn
         if taken.anew:
-            removed = [text for text in self.wanted.by(neighbour) if text not in taken.added]
-            kept = frozenset(taken.advertised)
-            withdrawn = [t for t in self.advertised.held.by(neighbour) if t not in kept]
+            kept, promised = frozenset(taken.added), frozenset(taken.advertised)
+            removed = [text for text in held if text not in kept]
+            withdrawn = [text for text in adverts if text not in promised]
         for text in taken.added:
             self.want(text, neighbour)
         for text in removed:
@@ -528,24 +663,34 @@ class ReversePathRouter:
         event = publication.event
         self.local.deliver(publication, out)
         found = self.wanting(event)
-        if self.merged:
-            self._note(event, origin, found)
+        if self.merged or self.ladders:
+            self._note(publication, origin, found)
         if isinstance(self.knobs, Rooted) and self.knobs.direction == "both":
             found.update(dict.fromkeys(self._above()))
-        out.extend(
-            Send(name, publication)
-            for name in self.tables.links
-            if name in found and name != origin
-        )
+        for name, link in self.tables.links.items():
+            if name == origin:
+                continue
+            if name in found:
+                out.append(Send(name, publication))
+            else:
+                link.unsent += 1
 
-    def _note(self, event: dict[str, Any], origin: str, found: dict[str, None]) -> None:
-        """Measure what mergers attract: is the event wanted by anyone but where it comes from?"""
+    def _note(self, publication: Publication, origin: str, found: dict[str, None]) -> None:
+        """Measure what coarse filters attract: does anyone want it but where it comes from?"""
+        event = publication.event
         self.seen.append(event)
-        mergers = self.merged.get(origin)
+        in_vain = not (found.keys() - {origin})
+        mergers, ladder = self.merged.get(origin), self.ladders.get(origin)
         if mergers is not None and mergers.mergers:
-            in_vain = not (found.keys() - {origin})
             self.dead_ends += in_vain
             mergers.note(event, len(msgspec.msgpack.encode(event)), in_vain)
+        elif ladder is not None and ladder.policy == "everything":
+            self.dead_ends += in_vain
+        if self.ladders:
+            size = len(msgspec.msgpack.encode(publication))
+            self._usual_size += (size - self._usual_size) // 8
+            if ladder is not None:
+                ladder.came(size if in_vain and self.tells(origin) else 0)
 
     # What those around it must know
 
@@ -579,6 +724,13 @@ class ReversePathRouter:
             "advertisements_held": len(self.advertised.held.who),
             "mergers": sum(len(mergers.mergers) for mergers in self.merged.values()),
             "events_in_vain": self.dead_ends,
+            "links_merging": len(self.merged),
+            "links_everything": sum(
+                self.policy_of(name) == "everything" for name in self.tables.links
+            ),
+            "links_past_bound": len(self._past) + len(self._overrun),
+            "repairs": self.repairs,
+            "steps": sum(ladder.steps for ladder in self.ladders.values()),
         }
 
     def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
@@ -637,6 +789,9 @@ class ReversePathRouter:
         for text in matching[:SHOWN]:
             if not self.wanted.besides(text, name):
                 continue
+            if name in self._past:
+                yield f"more than {self.knobs.most_told} filters are told to it as true"
+                return
             cover = self.covers.cover(text, name) if self.policy_of(name) != "exact" else None
             merger = None if mergers is None else mergers.merger_of(text)
             if not self.advertised.meets(text, name):
@@ -646,3 +801,15 @@ class ReversePathRouter:
             elif merger is not None:
                 wasted = f"wasted {merger.wasted} of {merger.carried}"
                 yield f"{shortened(text)} is merged into {shortened(merger.text)}; {wasted}"
+
+
+def _everything(base: Mapping[str, None]) -> Mapping[str, None]:
+    """What stands for all filters: `true`, if there are any."""
+    return {EVERYTHING: None} if base else {}
+
+
+def _difference(
+    target: Mapping[str, None], told: Mapping[str, None]
+) -> tuple[list[str], list[str]]:
+    """What to tell, and what to take back, so that what is told is the target."""
+    return [t for t in target if t not in told], [t for t in told if t not in target]
