@@ -398,6 +398,14 @@ _TABLE: Final = (
             "test_an_event_meets_every_subscription_of_its_key_exactly_once",
             "test_constant_load_ends_all_change",
         )
+        + _tests(
+            "routing/layers/test_following",
+            "test_an_event_visits_as_many_nodes_as_its_key_needs_and_at_most_h",
+            "test_a_crowd_gets_more_regions_and_more_nodes_and_loses_them_again",
+            "test_nodes_crash_and_return_while_places_follow_load",
+            "test_nodes_are_visited_by_what_they_can_do",
+        )
+        + _tests("sim/test_simulator", "test_places_that_follow_load_bear_all_faults")
         + _tests("lab/test_planning", "test_a_plan_has_the_fewest_nodes_that_serve")
         + _tests("overlay/test_weights", "test_growing_by_one_node_keeps_those_that_serve")
         + _experiments("l7-caveats"),

@@ -78,6 +78,8 @@ def figures(hosted: Hosted, layers: Any, sent: dict[str, int]) -> dict[str, Any]
         "hops": settings.hops,
         "regions": 0 if placement is None else placement.shape.regions,
         "seal": settings.seal,
+        "serving": 0 if placement is None else sum(map(len, placement.nodes_of)),
+        "adapted": 0 if epochs.used.adapted is None else epochs.used.adapted.number,
         "changes": layers.changes,
         "epoch": f"{epochs.used.digest:016x}",
         "settled": matching.is_settled(),

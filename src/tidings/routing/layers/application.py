@@ -20,9 +20,11 @@ from tidings.routing.layers.rendezvous import RendezvousError
 from tidings.routing.layers.sealing import Keyring, Seal, SealError, seal_of
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
+    Adapted,
     Configured,
     Consignment,
     LayerPacket,
+    Loads,
     Payload,
     Put,
     Report,
@@ -126,8 +128,10 @@ class Layers:
                 self.matching.received_kept(packet, now, out)
             case Report():
                 self.matching.received_report(packet, now, out)
-                if packet.asks and self._configured is not None:
-                    self.lists.send((packet.node,), self._configured, now, out)
+                if packet.asks:
+                    for newest in (self._configured, self.matching.adapted):
+                        if newest is not None:
+                            self.lists.send((packet.node,), newest, now, out)
             case Walk():
                 self.matching.received_walk(packet, now, out)
             case Sealed():
@@ -136,6 +140,10 @@ class Layers:
                 self.matching.walks.walked(packet, now)
             case Configured():
                 self._adopt(packet, now, out)
+            case Loads():
+                self.matching.following.received(packet, out)
+            case Adapted():
+                self.matching.received_adapted(packet, now, out)
 
     # Other settings, while it runs
 
