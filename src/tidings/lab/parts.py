@@ -366,7 +366,13 @@ _TABLE: Final = (
         + _tests(
             "live/test_applications",
             "test_changing_an_application_as_it_runs_loses_and_doubles_nothing",
+            "test_an_application_comes_and_goes_while_others_run",
+            "test_subscribers_of_one_application_do_not_take_the_room_of_others",
             "test_tidings_up_runs_applications_and_reads_its_file_again",
+        )
+        + _tests(
+            "sim/test_simulator",
+            "test_settings_that_change_while_nodes_crash_lose_nothing_afterwards",
         )
         + _tests("live/test_isolation", "test_a_flood_holds_up_its_own_publishers_and_no_others"),
     ),

@@ -76,6 +76,7 @@ class Matching:
         matcher: Callable[[], Matcher],
         hand: Hand,
         seal: Seal | Open,
+        first: int = 0,
     ) -> None:
         plane = lists.plane
         self.application = application
@@ -86,7 +87,7 @@ class Matching:
         self.adapted: Adapted | None = None  # how places follow load
         self.epochs = self.epochs_of(self.node, Epoch.of(application, settings, self._lives()))
         self.store = Store(matcher)
-        self.placing = self.placing_of(application, self.node, self.life, self.timing)
+        self.placing = self.placing_of(application, self.node, self.life, self.timing, first)
         self.placing.public = seal.public
         self.walks = self.walks_of(self.node, self.timing)
         self.subscriptions: dict[str, str] = {}
@@ -96,7 +97,7 @@ class Matching:
         self._owing: dict[str, dict[Slot, str]] = {}  # what the newest epoch lacks, by node
         # Owners of what was dropped here: their lives, when to remind them, and how often yet.
         self._forgotten: dict[str, tuple[int, int, int]] = {}
-        self._reported = 0
+        self._reported = first
         self._report_at: int | None = None
         self._compare_at: int | None = None
         self._prune_at: int | None = None
@@ -400,6 +401,19 @@ class Matching:
         if self._compare_at is None:
             self._compare_at = now + digest_of(f"{self.node} compares") % self._compare_every()
         self.following.start(now)
+
+    def join(self, now: int, out: list[Action]) -> None:
+        """The node carries the application from now on; others may have done so before.
+
+        Perhaps this one did, too: it holds nothing any more, and says so.
+        """
+        self.start(now)
+        for node, life in self.epochs.newest.lives.items():
+            if node != self.node:
+                forgotten = Stored(self.application, self.node, life, FORGOTTEN, False)
+                self.lists.send((node,), forgotten, now, out)
+        self._report(self.epochs.newest.lives, now, out, asks=True)
+        self._look(now, out)
 
     def _compare_every(self) -> int:
         return max(self.timing.pull, self.timing.refresh)
