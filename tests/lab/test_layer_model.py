@@ -100,7 +100,7 @@ def test_what_regions_store_and_see_is_what_walks_bring(
     stored, seen = [0.0] * shape.regions, [0.0] * shape.regions
     for key, load in enumerate(loads):
         for draw in range(steps):
-            stored[shape.home(key, draw)] += load / steps
+            stored[shape.homes(key, draw)[0]] += load / steps
         for region in shape.visits(key):
             seen[region] += load
     assert stores(loads, shape) == pytest.approx(stored)

@@ -24,7 +24,8 @@ from tidings.language.predicate import parse
 from tidings.live.access import ConfigurationError
 from tidings.live.client import Client
 from tidings.live.connect import Connector, connect
-from tidings.live.errors import DisconnectedError, NetworkError, RefusedError
+from tidings.live.errors import DisconnectedError, NetworkError, RefusedError, TimedOutError
+from tidings.live.limits import LIMITS
 from tidings.live.recorder import replay
 from tidings.live.router import Router
 from tidings.live.settings import Settings, read_network, read_settings
@@ -360,6 +361,10 @@ def test_a_recording_of_applications_can_be_replayed(tmp_path: Path) -> None:
             subscription = await net.subscribe("symbol = 'A'")
             await net.publish({"symbol": "A"})
             await take(subscription, 1)
+            both = {"quotes": quotes, "alerts": Application()}
+            assert router.reconfigure(replace(settings, applications=both)) == []
+            async with at(router, "alerts") as other:
+                await other.subscribe("n > 0")
         count, differences = replay(path)
         assert count > 2
         assert not differences
@@ -480,8 +485,146 @@ def test_what_a_running_network_cannot_change_is_refused_and_changes_nothing() -
             with pytest.raises(ConfigurationError, match="seal: expected 'none', which cannot"):
                 router.reconfigure(shared(quotes=Layering(seal="application")))
             assert router.settings is before
-            changed = shared(quotes=Layering(), chess=Layering())
-            assert router.reconfigure(changed) == ["applications"]
+        async with Router(Settings("a")) as router:  # of another protocol
+            changed = shared(quotes=Layering())
+            assert router.reconfigure(changed) == ["protocol", "applications"]
+            async with at(router) as net:
+                subscription = await net.subscribe("n > 0")
+                await net.publish({"n": 1})
+                await take(subscription, 1)
+
+    run(scenario())
+
+
+# Applications that come and go
+
+CHESS = """
+[[application]]
+name = "chess"
+matching = "regions"
+rendezvous = "hash:game"
+replicas = 2
+hops = 2
+
+[[application]]
+name = "quotes"
+"""
+
+
+async def reread(path: Path, routers: list[Router]) -> None:
+    """What SIGHUP does, at one router after the other."""
+    for router, settings in zip(routers, read_network(path), strict=True):
+        assert router.reconfigure(replace(settings, grace_s=60)) == []
+        await asyncio.sleep(0.05)
+
+
+def test_an_application_comes_and_goes_while_others_run(tmp_path: Path) -> None:
+    """Nobody restarts, the others lose nothing; and one that comes again works as before."""
+
+    async def play(crowd: Crowd) -> None:
+        async with crowd.connect("a", "chess") as one, crowd.connect("c", "chess") as other:
+            subscription = await one.subscribe("game = 3 and move > 0", timeout_s=PATIENCE_S)
+            for number in range(1, 6):
+                await other.publish({"game": 3, "move": number})
+            moves = sorted(event["move"] for event in await take(subscription, 5))
+            assert moves == [1, 2, 3, 4, 5]
+
+    async def scenario() -> None:
+        path, ports = network_file(tmp_path, 4)
+        without = path.read_text()
+        added = without.replace('[[application]]\nname = "quotes"\n', CHESS, 1)
+        assert added != without
+        async with routers_of(path) as routers:
+            crowd = Crowd(ports)
+            try:
+                async with crowd.connect("a") as net:
+                    await rested(net, 4)
+                    await crowd.begin()
+                    for text in (added, without, added):
+                        path.write_text(text)
+                        await reread(path, routers)
+                        found = await rested(net, 4)
+                        assert ("chess" in found) == (text == added)
+                        if text == added:
+                            await play(crowd)
+                            kept = await crowd.stack.enter_async_context(
+                                crowd.connect("b", "chess")
+                            )
+                            await kept.subscribe("game = 1", timeout_s=PATIENCE_S)
+                            continue
+                        with pytest.raises(
+                            DisconnectedError, match="application: chess is no longer at b"
+                        ):
+                            await until_failed(kept)
+                    assert all("chess" in router.core.layers for router in routers)
+                    await crowd.end()
+            finally:
+                await crowd.close()
+
+    run(scenario())
+
+
+async def until_failed(net: Client) -> None:
+    """Publish until the client hears that its application is no longer there."""
+    for _ in range(round(PATIENCE_S / 0.05)):
+        await net.publish({"game": 1}, timeout_s=PATIENCE_S)
+        await asyncio.sleep(0.05)
+
+
+def test_what_waits_for_the_subscribers_of_an_application_has_its_share() -> None:
+    """Each session keeps less than it may; together they keep what the application may."""
+
+    async def scenario() -> None:
+        limits = replace(LIMITS, waiting_bytes=30_000)
+        settings = shared(quotes=Layering(), alerts=Layering())
+        async with Router(settings, limits=limits) as router, AsyncExitStack() as stack:
+            slow = [
+                await stack.enter_async_context(at(router, "quotes", policy="drop", window=1))
+                for _ in range(4)
+            ]
+            kept = [await net.subscribe("n >= 0") for net in slow]
+            other = await stack.enter_async_context(at(router, "alerts", window=1))
+            everything = await other.subscribe("n >= 0")
+            for n in range(30):
+                for net in (slow[0], other):
+                    await net.publish({"n": n, "text": 300 * "x"})
+            figures = router.status()["applications"]
+            assert 5_000 < figures["quotes"]["waiting_bytes"] <= 10_000  # four keep 30 each without
+            assert [event["n"] for event in await take(everything, 30)] == list(range(30))
+            for subscription in kept:
+                assert (await take(subscription, 1))[0]["n"] == 0
+            await until(lambda: router.status()["applications"]["alerts"]["waiting_bytes"] == 0)
+
+    run(scenario())
+
+
+def test_subscribers_of_one_application_do_not_take_the_room_of_others() -> None:
+    """Each application has its share of what a router holds, and hears which bound it meets."""
+
+    async def scenario() -> None:
+        limits = replace(LIMITS, held=30, held_bytes=3_000, sessions=9)
+        settings = shared(quotes=Layering(), alerts=Layering())
+        async with Router(settings, limits=limits) as router, AsyncExitStack() as stack:
+            nets = [await stack.enter_async_context(at(router, "quotes")) for _ in range(3)]
+            with pytest.raises(TimedOutError, match="quotes has at most 3 sessions at a router"):
+                async with at(router, "quotes", timeout_s=0.2):  # it tries again and again
+                    pass
+            alerts = await stack.enter_async_context(at(router, "alerts"))
+            held = [await nets[n % 3].subscribe(f"n > {n}") for n in range(10)]
+            refused = "the application quotes holds at most 10 subscriptions at a router"
+            for net in nets:
+                with pytest.raises(RefusedError, match=refused):
+                    await net.subscribe("n > 99")
+            for n in range(8):
+                await alerts.subscribe(f"n > {n}")
+            long = "text = '" + 1_000 * "x" + "'"
+            with pytest.raises(RefusedError, match="holds at most 1,000 bytes of predicates"):
+                await alerts.subscribe(long)
+            await held[0].unsubscribe()
+            await nets[1].subscribe("n > 99")
+            figures = router.status()["applications"]
+            assert figures["quotes"]["held_bytes"] == sum(len(f"n > {n}") for n in range(1, 10)) + 6
+            assert (figures["quotes"]["sessions"], figures["alerts"]["sessions"]) == (3, 1)
 
     run(scenario())
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from itertools import islice
 from random import Random
 
 import pytest
@@ -16,6 +17,7 @@ from tidings.routing.packets import Publication
 from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
 from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.faults import FAULTS
+from tidings.sim.layer_plants import FOLLOWING
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import Test as Condition
 from tidings.sim.load import Want, draw_event, draw_want
@@ -85,6 +87,7 @@ def test_a_few_seeds_find_nothing_wrong(seed: int) -> None:
         ("cbcb", 10),
         ("flood", 6),
         (LAYERED, 4),
+        (FOLLOWING, 2),
         *((name, 2) for name in (*REVERSE_PATH, *CYCLES)),
     ],
 )
@@ -120,6 +123,25 @@ def test_trees_of_types_bear_all_faults(name: str) -> None:
 def test_every_pair_of_layers_bears_all_faults(who: str, how: str) -> None:
     assert not failures(list(swarm("small", f"{who}-{how}", ALL_FAULTS, range(300))))
     assert not failures(list(swarm("ba:40", f"{who}-{how}", ALL_FAULTS, range(40))))
+
+
+@pytest.mark.soak
+def test_places_that_follow_load_bear_all_faults() -> None:
+    assert not failures(list(swarm("small", FOLLOWING, ALL_FAULTS, range(300))))
+    assert not failures(list(swarm("ba:40", FOLLOWING, ALL_FAULTS, range(40))))
+
+
+@pytest.mark.swarm
+def test_settings_that_change_while_nodes_crash_lose_nothing_afterwards(seed: int) -> None:
+    """Nothing that is published when the network is stable; settings change in all of these."""
+    seeds = 100 if SOAK else 1
+    for first in (0, seed):
+        options = (
+            draw_options(s, "small", LAYERED, ("crash", "leave")) for s in range(first, 2**63)
+        )
+        verdicts = [run_trial(o) for o in islice((o for o in options if o.resets), seeds)]
+        assert not failures(verdicts)
+        assert total(verdicts).faults
 
 
 @pytest.mark.swarm

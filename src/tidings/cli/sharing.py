@@ -64,13 +64,16 @@ def _lines(name: str, one: dict[str, Any]) -> Iterator[str]:
     shape = f"{one['matching']}-{one['delivery']}"
     if one["matching"] == "regions":
         shape += f", R = {one['replicas']}, H = {one['hops']}, X = {one['regions']}"
+    if one["adapted"]:
+        shape += f", {count(one['serving'], 'node')} by load"
     if one["seal"] != "none":
         shape += f", sealed for each {one['seal']}"
     state = f"{one['agreeing']} of {one['routers']} routers at rest"
     if one["agreeing"] < one["routers"]:
         state = colour(state, "yellow")
     yield printable(f"{name}: {shape}")
-    yield f"  epoch {one['epoch']}, {count(one['changes'], 'change')}, {state}"
+    adapted = f", adapted {count(one['adapted'], 'time')}" if one["adapted"] else ""
+    yield f"  epoch {one['epoch']}, {count(one['changes'], 'change')}{adapted}, {state}"
     imbalance = ", ".join(f"{key} = {one[key]}" for key in ("I_s", "I_r") if one[key] is not None)
     yield (
         f"  {count(one['subscriptions'], 'subscription')}, {one['stored']} stored, "

@@ -400,7 +400,13 @@ _TABLE: Final = (
         + _tests(
             "live/test_applications",
             "test_changing_an_application_as_it_runs_loses_and_doubles_nothing",
+            "test_an_application_comes_and_goes_while_others_run",
+            "test_subscribers_of_one_application_do_not_take_the_room_of_others",
             "test_tidings_up_runs_applications_and_reads_its_file_again",
+        )
+        + _tests(
+            "sim/test_simulator",
+            "test_settings_that_change_while_nodes_crash_lose_nothing_afterwards",
         )
         + _tests("live/test_isolation", "test_a_flood_holds_up_its_own_publishers_and_no_others"),
     ),
@@ -432,6 +438,14 @@ _TABLE: Final = (
             "test_an_event_meets_every_subscription_of_its_key_exactly_once",
             "test_constant_load_ends_all_change",
         )
+        + _tests(
+            "routing/layers/test_following",
+            "test_an_event_visits_as_many_nodes_as_its_key_needs_and_at_most_h",
+            "test_a_crowd_gets_more_regions_and_more_nodes_and_loses_them_again",
+            "test_nodes_crash_and_return_while_places_follow_load",
+            "test_nodes_are_visited_by_what_they_can_do",
+        )
+        + _tests("sim/test_simulator", "test_places_that_follow_load_bear_all_faults")
         + _tests("lab/test_planning", "test_a_plan_has_the_fewest_nodes_that_serve")
         + _tests("overlay/test_weights", "test_growing_by_one_node_keeps_those_that_serve")
         + _experiments("l7-caveats"),

@@ -87,7 +87,7 @@ class Layer:
 
     def put(self, number: int, key: int) -> int:
         """Store a subscription; its home, whose nodes have it now."""
-        home = self.placement.shape.home(key, drawn("put", number, key))
+        (home,) = self.placement.shape.homes(key, drawn("put", number, key))
         self.store(key, home)
         return home
 

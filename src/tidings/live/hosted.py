@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tidings.live.edge import Edge, Growing
+from tidings.live.flow import Shares
+from tidings.live.limits import Limits
 from tidings.routing.protocol import Cause, Publish, Subscribe, Unsubscribe, Within
 
 if TYPE_CHECKING:
@@ -43,8 +45,39 @@ class Hosted:
         self.newest: dict[str, tuple[int, int]] = {}  # by source: life, newest number delivered
         self.published = 0  # as the protocol counts them
         self.use = Use()
+        self.sessions = 0
+        self.held_bytes = 0  # of the predicates of its subscriptions
+        self.waiting_bytes = 0  # of deliveries that wait in its sessions
+        self._sizes: dict[int, int] = {}  # by number of a subscription: its predicate's bytes
         # Of the newest publications: number, session, the session's number for it.
         self._publishers: dict[int, tuple[int, Session, int]] = {}
+
+    def refusal(self, number: int | None, size: int, limits: Limits, shares: Shares) -> str:
+        """Why there is no room for a predicate, a new one or in place of another; or nothing."""
+        before = 0 if number is None else self._sizes.get(number, 0)
+        for found, whole, what in (
+            (len(self.edge) + (number is None), limits.held, "subscriptions"),
+            (self.held_bytes + size - before, limits.held_bytes, "bytes of predicates"),
+        ):
+            most = shares.of(self.name, whole)
+            if found > most and (number is None or size > before):
+                return f"{self.title} holds at most {most:,} {what} at a router"
+        return ""
+
+    @property
+    def title(self) -> str:
+        """What errors call it."""
+        return f"the application {self.name}" if self.name else "the application without a name"
+
+    def hold(self, number: int, size: int) -> None:
+        """A subscription has a predicate of so many bytes."""
+        self.release(number)
+        self._sizes[number] = size
+        self.held_bytes += size
+
+    def release(self, number: int) -> None:
+        """A subscription is over."""
+        self.held_bytes -= self._sizes.pop(number, 0)
 
     def cause(self, cause: Subscribe | Unsubscribe | Publish) -> Cause:
         """A cause of this application."""
@@ -78,10 +111,15 @@ def figures(hosted: Hosted, layers: Any, sent: dict[str, int]) -> dict[str, Any]
         "hops": settings.hops,
         "regions": 0 if placement is None else placement.shape.regions,
         "seal": settings.seal,
+        "serving": 0 if placement is None else sum(map(len, placement.nodes_of)),
+        "adapted": 0 if epochs.used.adapted is None else epochs.used.adapted.number,
         "changes": layers.changes,
         "epoch": f"{epochs.used.digest:016x}",
         "settled": matching.is_settled(),
+        "sessions": hosted.sessions,
         "subscriptions": len(hosted.edge),
+        "held_bytes": hosted.held_bytes,
+        "waiting_bytes": hosted.waiting_bytes,
         "stored": len(matching.store),
         "published": use.published,
         "visits": matching.counts["visits"],

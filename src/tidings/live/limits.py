@@ -37,8 +37,12 @@ class Limits:
     event_bytes: int = 256 * KIB
     predicate_length: int = MAX_PREDICATE  # characters
     short_predicate: int = 64  # characters; longer ones are parsed off the event loop
+    # What all clients of a router have together; each application has its share, by its weight
+    held: int = 4_000_000  # subscriptions
+    held_bytes: int = 2_048 * MIB  # of their predicates
+    waiting_bytes: int = 2_048 * MIB  # of deliveries that wait in sessions
     # Sessions
-    sessions: int = 20_000  # of clients that are connected or may come back
+    sessions: int = 20_000  # of clients that are connected or may come back; shared as well
     subscriptions: int = 200_000  # of a session
     advertisements: int = 1_000  # of a session
     presumed: int = 3 * SECOND  # until a subscription counts as established, if nobody confirms it

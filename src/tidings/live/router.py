@@ -123,7 +123,8 @@ class Router:
             self._client_tls = client_tls(settings.authority)
         fixed = ("node", "host", "port", "protocol", "options", "http_host", "http_port", "record")
         differ = [name for name in fixed if getattr(settings, name) != getattr(self.settings, name)]
-        if settings.applications.keys() != self.settings.applications.keys():
+        is_other = settings.applications.keys() != self.settings.applications.keys()
+        if is_other and self._core is not None and not self._core.row.shares:
             differ.append("applications")
         if self._clock is not None:
             with self._clock:

@@ -61,6 +61,7 @@ from tidings.routing.protocol import (
     Drop,
     Established,
     Feedback,
+    Host,
     InForce,
     Leave,
     LinkDown,
@@ -72,6 +73,7 @@ from tidings.routing.protocol import (
     Subscribe,
     Unadvertise,
     Unanswered,
+    Unhost,
     Unsubscribe,
     Unwanted,
     Woken,
@@ -136,14 +138,13 @@ class RouterCore:
         self.links: dict[str, Link] = {}
         self.sessions: dict[str, Session] = {}
         row = self.row = settings.chosen.row
-        self.applications = {
-            name: Hosted(name, not name and row.ordered != NEVER, self._announce)
-            for name in ("", *settings.applications)
-        }
-        self._shares = Shares(settings.weights)
+        self.applications: dict[str, Hosted] = {}
+        for name in ("", *settings.applications):
+            self._add_application(name)
+        self.shares = Shares(settings.weights)
         self.turns: Turns | None = None  # without them, each publication is routed at once
         if settings.applications:
-            self.turns = Turns(timers, lambda: self.settings.weights)
+            self._take_turns()
         self.drops: dict[str, int] = {}
         self.probes = Probes(self)
         self.doorway = Doorway(self)
@@ -223,10 +224,12 @@ class RouterCore:
             else:
                 session.change_principal(principal)
         self.dialler.change(settings.links)
-        self._shares.change(settings.weights)
+        if self.row.shares:
+            self._host(settings)
+        self.shares.change(settings.weights)
         for name, before in self.settings.applications.items():
             after = settings.applications.get(name)
-            if after is None:
+            if after is None or name not in self.layers:
                 continue
             if settings.keys.get(name) != self.settings.keys.get(name):
                 self._rekey(name, settings.keys.get(name, ()))
@@ -237,6 +240,38 @@ class RouterCore:
                 journal("application changed", node=self.node, application=name)
         self.settings = settings
         journal("reconfigured", node=self.node, links=len(settings.links))
+
+    def _add_application(self, name: str) -> None:
+        keeps_order = not name and self.row.ordered != NEVER
+        self.applications[name] = Hosted(name, keeps_order, self._announce)
+
+    def _take_turns(self) -> None:
+        if self.turns is None:
+            self.turns = Turns(self.timers, lambda: self.settings.weights)
+
+    def _host(self, settings: Settings) -> None:
+        """Carry the applications of these settings, and no others; the rest goes on meanwhile."""
+        here = self.applications.keys() - {""}
+        for name in sorted(here - settings.applications.keys()):
+            for session in [one for one in self.sessions.values() if one.hosted.name == name]:
+                if session.stream is not None:
+                    gone = WireError("application", f"{name} is no longer at {self.node}")
+                    session.stream.fail(gone)
+                self.end_session(session, "application gone")
+            self.happen(Unhost(name))
+            del self.applications[name]
+            journal("application gone", node=self.node, application=name)
+        for name in sorted(settings.applications.keys() - here):
+            self._take_turns()
+            self._add_application(name)
+            protocol: Any = self.protocol
+            protocol.keys[name] = settings.keys.get(name, ())
+            layering = settings.applications[name].layering
+            self.happen(Host(name, msgspec.to_builtins(layering)))
+            hosted, local = self.applications[name], self.layers[name].local
+            hosted.published = local.published
+            hosted.table.grow()
+            journal("application added", node=self.node, application=name)
 
     def _rekey(self, application: str, keys: Sequence[Keyring]) -> None:
         """Take other keys of an application. No cause says so: recordings must not show them."""
@@ -502,6 +537,7 @@ class RouterCore:
         found = self._held.get(number)
         if found is not None:
             found[0].hosted.edge.remove(number)
+            found[0].hosted.release(number)
             self._held.pop(number, None)
 
     def _announce(self, application: str, id: str, predicate: str | None) -> None:
@@ -606,8 +642,12 @@ class RouterCore:
         if session is not None:
             session.check_resumable(*said)  # before anything changes: else it would never expire
         if session is None:
+            hosted = self.applications[greeting.application]
+            most = self.shares.of(hosted.name, self.limits.sessions)
             if len(self.sessions) >= self.limits.sessions:
                 raise WireError("full")
+            if hosted.sessions >= most:
+                raise WireError("full", f"{hosted.title} has at most {most:,} sessions at a router")
             session = self._new_session(principal, greeting)
         elif session.stream is not None:
             former = session.stream
@@ -640,6 +680,7 @@ class RouterCore:
         mailbox = self._store.open(key)
         session = Session(self, key, self._sessions_made, principal, mailbox, greeting)
         self.sessions[key] = session
+        session.hosted.sessions += 1
         self.counts.sessions += 1
         return session
 
@@ -657,6 +698,7 @@ class RouterCore:
         """Forget a client and all its subscriptions."""
         if self.sessions.pop(session.key, None) is None:
             return
+        session.hosted.sessions -= 1
         session.detach()
         for number in session.subscriptions.values():
             self.unsubscribe(number)
@@ -677,7 +719,7 @@ class RouterCore:
         found = self.links.get(neighbour)
         if found is None:
             calls = self.packet, self.probes.came, self.probes.found
-            found = Link(neighbour, *calls, self.limits, self._shares)
+            found = Link(neighbour, *calls, self.limits, self.shares)
             self.links[neighbour] = found
         return found
 

@@ -92,6 +92,7 @@ class Session:
         self.delivered = 0
         self.dropped = 0
         self.notice_bytes = 0
+        self._waiting_bytes = 0  # of deliveries, as the application counts them
         self._limits = router.limits
         self._timers = router.timers
         self._dropped_said = 0
@@ -160,6 +161,7 @@ class Session:
         self._requests.clear()
         self._notices.clear()
         self.mailbox.take(self.mailbox.newest)
+        self._count_waiting()
         for timer in (self.expiry, self._deadline):
             if timer is not None:
                 timer.cancel()
@@ -198,7 +200,22 @@ class Session:
 
     def _is_overfull(self) -> bool:
         limits = self._limits
-        return len(self.mailbox) > limits.queued or self.mailbox.size > limits.queued_bytes
+        self._count_waiting()
+        return (
+            len(self.mailbox) > limits.queued
+            or self.mailbox.size > limits.queued_bytes
+            or self._takes_too_much(self.router.shares.of(self.hosted.name, limits.waiting_bytes))
+        )
+
+    def _takes_too_much(self, share: int) -> bool:
+        """Whether the application's sessions keep more than its share, and this one its part."""
+        hosted = self.hosted
+        return hosted.waiting_bytes > share and self.mailbox.size * hosted.sessions > share
+
+    def _count_waiting(self) -> None:
+        """Bring the application's count of what waits up to date."""
+        self.hosted.waiting_bytes += self.mailbox.size - self._waiting_bytes
+        self._waiting_bytes = self.mailbox.size
 
     def _overfull(self) -> None:
         if self.policy == "block":
@@ -284,6 +301,7 @@ class Session:
         while opened and opened[0][0] <= number:
             self._open_bytes -= opened.popleft()[1]
         self.mailbox.take(number)
+        self._count_waiting()
         if self._followed:
             for taken in [n for n in self._followed if n <= number]:
                 self._followed.pop(taken).end()
@@ -301,9 +319,11 @@ class Session:
 
     def _is_roomy(self) -> bool:
         limits = self._limits
+        share = self.router.shares.of(self.hosted.name, limits.waiting_bytes)
         return (
             len(self.mailbox) <= limits.queued // 2
             and self.mailbox.size <= limits.queued_bytes // 2
+            and not self._takes_too_much(share // 2)
         )
 
     # Messages of the client
@@ -564,7 +584,13 @@ class Session:
         if number is None and len(self.subscriptions) >= most:
             self._done(message.request, f"a session holds at most {most} subscriptions")
             return
+        size = len(message.predicate)
+        refusal = self.hosted.refusal(number, size, self._limits, self.router.shares)
+        if refusal:
+            self._done(message.request, refusal)
+            return
         number, established = self.router.subscribe(self, message.id, number, allowed)
+        self.hosted.hold(number, size)
         self.subscriptions[message.id] = number
         self.asked[message.id] = asked
         self._done(message.request, "", f"{self.router.node}/{number}")

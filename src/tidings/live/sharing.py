@@ -88,12 +88,13 @@ def check_nodes(applications: Mapping[str, Application], nodes: Iterable[str], w
     names = list(nodes)
     for name, application in applications.items():
         settings = application.layering
-        strange = sorted(set(settings.nodes) - set(names))
-        if strange:
-            raise ConfigurationError(
-                f"{where}: application {name!r}: nodes: expected some of {', '.join(names)}, "
-                f"found {strange[0]!r}"
-            )
+        for what, named in (("nodes", settings.nodes), ("capacities", settings.weights)):
+            strange = sorted(set(named) - set(names))
+            if strange:
+                raise ConfigurationError(
+                    f"{where}: application {name!r}: {what}: expected some of {', '.join(names)}, "
+                    f"found {strange[0]!r}"
+                )
         count = len(set(settings.nodes)) or len(names)
         if settings.matching != "regions":
             continue

@@ -332,7 +332,32 @@ class Configured(Struct, frozen=True, gc=False, array_like=True, tag=49):
     settings: dict[str, Any]
 
 
-LayerPacket = Consignment | Put | Stored | Report | Walk | Walked | Sealed | Configured
+class Loads(Struct, frozen=True, gc=False, array_like=True, tag=50):
+    """What my users have of an application, by key: for the node that lets places follow load."""
+
+    application: str
+    node: str
+    life: int
+    epoch: int  # by which I publish, and count
+    span: int  # nanoseconds in which these events were published
+    events: tuple[tuple[int, int], ...]  # keys, and how many events had each
+    subscriptions: tuple[tuple[int, int], ...]  # keys, and how many subscriptions have each
+
+
+class Adapted(Struct, frozen=True, gc=False, array_like=True, tag=51):
+    """Where places follow load: the larger number counts, then the smaller node."""
+
+    application: str
+    number: int
+    node: str  # that decided it
+    serving: int  # how many nodes match; 0: all that may
+    regions: int  # X, for which the keys are meant; with another they count for nothing
+    widths: tuple[tuple[int, int, int], ...]  # keys, each with its steps and its spread
+
+
+LayerPacket = (
+    Consignment | Put | Stored | Report | Walk | Walked | Sealed | Configured | Loads | Adapted
+)
 
 
 # Structured overlays. A ring is kept by `RingQuery` to `Leaves`. On it, trees of publishers (S16)

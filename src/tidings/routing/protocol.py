@@ -126,6 +126,19 @@ class Configure(Struct, frozen=True, gc=False, tag=True):
     settings: dict[str, Any]
 
 
+class Host(Struct, frozen=True, gc=False, tag=True):
+    """From now on the node carries an application, with these settings (L4)."""
+
+    application: str
+    settings: dict[str, Any]
+
+
+class Unhost(Struct, frozen=True, gc=False, tag=True):
+    """From now on the node does not carry an application."""
+
+    application: str
+
+
 class Leave(Struct, frozen=True, gc=False, tag=True):
     """The node is about to stop, and says good-bye."""
 
@@ -145,6 +158,8 @@ Cause = (
     | Decline
     | Within
     | Configure
+    | Host
+    | Unhost
     | Leave
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from random import Random
 from typing import Any, Final, NamedTuple, get_args
 
 from msgspec import Struct
@@ -81,6 +82,13 @@ class Row(NamedTuple):
     objection: Objection | None = None  # where no scheme from above knows enough to be the twin
     own: frozenset[str] = frozenset()  # options in which neighbours may differ
     mixed: tuple[Struct, ...] = ()  # options of nodes that must work together
+    # By what a node works, for `objection`: its options, unless these may change as it runs.
+    in_use: Callable[[Any, Any], Any] = lambda node, options: options
+    calms: Callable[[Any], int] = lambda options: 0  # how long nodes act on load that is no more
+    # Draws other settings, if those of a running network may change, and tells whether a node has
+    # them.
+    resets: Callable[[Random], dict[str, Any]] | None = None
+    has: Callable[[Any, dict[str, Any]], bool] = lambda node, settings: True
 
     def configured(self, options: Struct | None, make: Make | None = None) -> Make:
         """What makes a node with these options."""
@@ -109,6 +117,10 @@ def _layered(who: str, how: str) -> Row:
         ordered=NEVER if who == "regions" else UNCHANGED,
         narrow=options(rendezvous="hash:kind", replicas=2, hops=2, places=3),
         own=frozenset(options.__struct_fields__),  # nodes agree on them by epochs
+        in_use=judging.in_use,
+        calms=judging.calms,
+        resets=judging.resets,
+        has=judging.has,
     )
 
 

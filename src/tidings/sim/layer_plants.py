@@ -16,26 +16,29 @@ from tidings.routing.layers.placement import Regions
 from tidings.routing.layers.rendezvous import Keys
 from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.walks import Choice, Walks
-from tidings.routing.packets import Listed, Walk
+from tidings.routing.packets import Adapted, Listed, Walk
 from tidings.routing.planes.once import Numbered, Once
 from tidings.routing.protocol import Action, Drop
 
 KEYED: Final = "regions-list:rendezvous=hash:kind,hops=2,replicas=2,places=2"
+FOLLOWING: Final = (  # places follow load, and soon
+    "regions-list:rendezvous=hash:kind,hops=3,replicas=1,adapt_ms=500,room=3,rate=10"
+)
 
 
 class LiteralWindow(Matching):
     """Draws the region of a subscription from [-H/2, H/2], as paper L has it: one too many."""
 
-    def home(self, shape: Regions, key: int, draw: int) -> int:
+    def homes(self, shape: Regions, key: int, draw: int) -> tuple[int, ...]:
         offsets = range(-(shape.hops // 2), shape.hops // 2 + 1)
-        return (key + offsets[draw % len(offsets)]) % shape.regions
+        return ((key + offsets[draw % len(offsets)]) % shape.regions,)
 
 
 class LastRegionLeftOut(Walks):
     """Ends the walk one region too early."""
 
-    def choices(self, epoch: Epoch, keys: Keys) -> list[Choice]:
-        found = super().choices(epoch, keys)
+    def choices(self, epoch: Epoch, keys: Keys, draw: int = 0) -> list[Choice]:
+        found = super().choices(epoch, keys, draw)
         return found[:-1] if len(found) > 1 else found
 
 
@@ -100,6 +103,28 @@ class NothingHeld(Lists):
         out.append(Drop("no path", packet))
 
 
+class OneOfTheRun(Matching):
+    """Puts a subscription into one region, where several should hold the same."""
+
+    def homes(self, shape: Regions, key: int, draw: int) -> tuple[int, ...]:
+        return super().homes(shape, key, draw)[:1]
+
+
+class AdaptsAtOnce(Matching):
+    """Publishes by what the leader has decided before subscriptions lie so."""
+
+    def received_adapted(self, adapted: Adapted, now: int, out: list[Action]) -> None:
+        super().received_adapted(adapted, now, out)
+        self.epochs.used = self.epochs.newest
+
+
+class ForgetsTooMuch(Epochs):
+    """Forgets all epochs that nobody uses, though events may still be on their walk by some."""
+
+    def prune(self, chosen: frozenset[int]) -> bool:
+        return super().prune(self.unneeded())
+
+
 class NeverSeenBefore(Once):
     """Takes every copy for a new event."""
 
@@ -138,5 +163,8 @@ LAYER_BUGS: Final[dict[str, LayerBug]] = {
     "forgets nobody": LayerBug(_with(ForgetsNobody)),
     "removal not told": LayerBug(_with(RemovalNotTold)),
     "nothing held": LayerBug(_with(lists=NothingHeld), "everywhere-list"),
+    "one of the run": LayerBug(_with(OneOfTheRun), FOLLOWING),
+    "adapts at once": LayerBug(_with(AdaptsAtOnce), FOLLOWING, 2),
+    "forgets too much": LayerBug(_with(epochs=ForgetsTooMuch), FOLLOWING, 4),
     "never seen before": LayerBug(_with(once=NeverSeenBefore)),
 }

@@ -22,6 +22,7 @@ from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
     Advertise,
+    Configure,
     Feedback,
     LinkUp,
     Protocol,
@@ -66,6 +67,7 @@ NARROW: Final = 0.3  # the share of seeds in which nodes soon have to tell somet
 MIXED: Final = 0.3  # the share of seeds in which nodes differ in what they need not have alike
 BOARDS: Final = 0.3  # the share of seeds in which nodes match with a board
 TALKS: Final = 0.3  # the share of seeds in which users advertise and reply, too
+RESETS: Final = 0.3  # the share of seeds in which settings change as it runs, where they may
 LATE_ANSWERS: Final = 0.2  # of them, those that come much later, when the publisher may be gone
 ANSWERS: Final = 0.1  # the share of deliveries to which someone replies then
 PROMISES_KEPT: Final = 0.97  # the share of events that match an advertisement, if there is one
@@ -95,6 +97,7 @@ class Options(NamedTuple):
     talks: bool = False  # whether users advertise and reply, too
     boards: bool = False  # whether nodes match with a board, as live routers do
     mixed: bool = False  # whether each node draws options of its own
+    resets: bool = False  # whether settings change while it runs
 
 
 class Verdict(NamedTuple):
@@ -149,8 +152,10 @@ def draw_options(seed: int, text: str, protocol: str, kinds: Sequence[str]) -> O
         options = options._replace(given=row.narrow)
     if row.boards and chance.random() < BOARDS:
         options = options._replace(boards=True)
-    # From a generator of its own, so that all other seeds are as they were before users could do
+    # From generators of their own, so that all other seeds are as they were before users could do
     # this, among them those with which the plants begin.
+    if row.resets is not None and Random(f"resets {seed}").random() < RESETS:
+        options = options._replace(resets=True)
     options = options._replace(talks=Random(f"verbs 26 {seed}").random() < TALKS)
     mixes = row.mixed and options.given == row.options()
     return options._replace(mixed=bool(mixes) and Random(f"mixed {seed}").random() < MIXED)
@@ -209,6 +214,8 @@ class Trial:
         self._subscriptions = 0
         self._truth: tuple[Any, Truth] | None = None
         self._verbs = Random(f"talk {options.seed}")
+        self._resets = Random(f"resets while it runs {options.seed}")
+        self._told: dict[str, Any] = {}  # the newest settings that someone has given
         self._advertised: dict[str, list[str]] = {}  # by node: ids of advertisements
         self._promised: dict[str, AnyWant] = {}  # by id of an advertisement
         if options.talks:
@@ -468,6 +475,8 @@ class Trial:
             begin = network.now + chance.randrange(options.storm_ns)
             lasts = chance.randint(100, 5_000) * MILLISECOND
             network.call(begin, lambda kind=kind, lasts=lasts: self.storm.strike(kind, lasts))  # type: ignore[misc]
+        for _ in range(self._resets.randint(1, 3) if options.resets else 0):
+            network.call(network.now + self._resets.randrange(options.storm_ns), self._reset)
         self.use(options.storm_ns)
         self.storm.end()
 
@@ -524,6 +533,22 @@ class Trial:
         for _ in range(self.chance.randint(1, 3)):
             is_link = self.row.any_graph and self.chance.random() < 0.5
             self.change(self._new_link if is_link else self._new_node)
+        if self.options.resets:
+            self._reset_when_stable()
+
+    def _reset(self) -> None:
+        """Someone gives the network other settings, at some node."""
+        assert self.row.resets is not None
+        self._told = self.row.resets(self._resets)
+        running = [node.name for node in self.network.nodes.values() if node.running]
+        self.network.tell(self._resets.choice(running), Configure("", self._told))
+
+    def _reset_when_stable(self) -> None:
+        """The same, and all nodes must come to have them."""
+        self.change(self._reset)
+        for node in self.network.nodes.values():
+            if node.running and not self.row.has(node.router, self._told):
+                self.oracle.violated(self.network.now, f"{node.name} does not have {self._told}")
 
     def change(self, change: Callable[[], None]) -> None:
         """Change something while users publish and subscribe, and wait for it to be right."""
@@ -579,7 +604,8 @@ class Trial:
         network.may_stray = lambda source, target, packet: (
             target not in truth.running or hops[target].get(sender(packet)) != source
         )
-        network.run(network.now + max(timing.age, timing.pull) * 12 // 10 + SECOND)
+        rest = max(timing.age, timing.pull) * 12 // 10 + SECOND
+        network.run(network.now + rest + self.row.calms(self.options.given))
         situation = self.situation(exact=self.exact)
         for wrong in self.disagreements(situation):
             self.oracle.violated(network.now, f"at rest: {wrong}")
@@ -588,6 +614,10 @@ class Trial:
             for link in network.links.values():
                 link.stray = PROBE_STRAYS
                 link.disturbed()
+        in_use = {
+            name: self.row.in_use(network.nodes[name].router, self.options.given)
+            for name in truth.running
+        }
         probes = [(self.publish(name), name) for name in truth.running for _ in range(PROBES)]
         network.run(network.now + TRANSIT + 1)
         twin = Twin(scheme(self.row.twin), situation, hops)
@@ -597,8 +627,8 @@ class Trial:
             if self.row.objection is None:
                 objection = twin.objection(taken, source, wanting, situation.exact)
             else:
-                given = self.options.given
-                objection = self.row.objection(given, situation, hops, source, event, taken)
+                used = in_use[source]
+                objection = self.row.objection(used, situation, hops, source, event, taken)
             if objection is not None:
                 self.oracle.violated(network.now, f"event {event} from {source} {objection}")
 

@@ -5,6 +5,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.routing.running import Log, network_of, router_of
@@ -16,11 +17,14 @@ from tidings.routing.packets import Consignment, Listed, Put
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
+    Cause,
     Configure,
+    Host,
     LinkUp,
     Publish,
     Received,
     Subscribe,
+    Unhost,
     Within,
 )
 from tidings.sim.network import Network
@@ -171,6 +175,66 @@ def test_settings_that_cannot_be_are_refused_and_change_nothing(
     with pytest.raises(ApplicationError, match=error):
         node.handle(Configure(application, changes), 0)
     assert node.applications["quotes"].matching.settings == THREE["quotes"]
+
+
+def test_an_application_that_one_node_takes_away_and_adds_again_works_as_before() -> None:
+    """Others have it all the while: they must not take its new packets for old ones."""
+    network, log = shared("ring:5", quotes=THREE["quotes"])
+    settings = msgspec.to_builtins(THREE["quotes"])
+
+    def play(number: int) -> None:
+        network.run(network.now + 6 * SECOND)
+        for n, node in enumerate(network.nodes):
+            network.tell(node, Within("quotes", Publish({"n": 10 * number + n, "symbol": "A"})))
+        network.run(network.now + 2 * SECOND)
+        subscribers = [f"s{node}" for node in network.nodes]
+        expected = {(id, 10 * number + n) for id in subscribers for n in range(5)}
+        assert delivered(log) == Counter(expected)
+
+    for node in network.nodes:
+        network.tell(node, Within("quotes", Subscribe(f"s{node}", "symbol = 'A'")))
+    play(1)
+    for turn in (2, 3):
+        network.tell("2", Unhost("quotes"))
+        network.run(network.now + SECOND)
+        network.tell("2", Host("quotes", settings))
+        network.tell("2", Within("quotes", Subscribe("s2", "symbol = 'A'")))
+        play(turn)
+        for node in network.nodes:
+            assert router_of(network, node).applications["quotes"].matching.is_settled()
+
+
+def test_an_application_comes_to_all_nodes_one_after_the_other() -> None:
+    network, log = shared("ring:5", alerts=THREE["alerts"])
+    for node in network.nodes:
+        network.tell(node, Host("quotes", msgspec.to_builtins(THREE["quotes"])))
+        network.tell(node, Within("quotes", Subscribe(f"s{node}", "symbol = 'A'")))
+        network.run(network.now + SECOND)
+        there = {id for _, _, ids in log.settled for id in ids}
+        assert bool(there) == (node == "4")  # before, some nodes could not know of it
+    network.tell("3", Within("quotes", Publish({"n": 1, "symbol": "A"})))
+    network.run(network.now + SECOND)
+    assert delivered(log) == Counter((f"s{node}", 1) for node in network.nodes)
+
+
+SUM = {"matching": "regions", "rendezvous": "sum"}
+
+
+@pytest.mark.parametrize(
+    ("cause", "error"),
+    [
+        (Host("quotes", {}), "application: 'quotes' is here already"),
+        (Host("chess", {"hops": 0}), "settings: Expected `int` >= 1"),
+        (Host("chess", SUM), "settings: rendezvous: expected one of one, hash"),
+        (Unhost("chess"), "application: expected one of '', 'quotes', found 'chess'"),
+        (Unhost(""), "application: expected one with a name"),
+    ],
+)
+def test_applications_that_cannot_come_or_go_are_errors(cause: Cause, error: str) -> None:
+    node = LayeredRouter("a", applications={"quotes": THREE["quotes"]})
+    with pytest.raises(ApplicationError, match=error):
+        node.handle(cause, 0)
+    assert list(node.applications) == ["", "quotes"]
 
 
 def test_packets_of_an_unknown_application_are_counted_drops() -> None:

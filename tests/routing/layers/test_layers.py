@@ -113,8 +113,8 @@ def test_every_pair_delivers_what_the_scan_finds_in_real_networks(who: str, how:
             source = chance.choice(graph.names)
             assert published(network, log, source, dict(event)) == scan(wants, event), file
             taken = links_taken(log.sends)
-            chosen = router_of(network, source).layers.matching.settings
-            possible = list(links_of_event(chosen, situation, situation.hops, source, dict(event)))
+            used = router_of(network, source).layers.matching.epochs.used
+            possible = list(links_of_event(used, situation, situation.hops, source, dict(event)))
             assert taken in possible, (file, event)
             if (who, how) == ("everywhere", "list"):
                 wanting = {id.rpartition("/")[0] for id in scan(wants, event)}

@@ -120,7 +120,7 @@ class Run:
             homes = []
             for key in sorted(places):
                 # By turns, not by chance: the sample stands for many, whose homes even out.
-                home = regions.home(key, turns[key])
+                (home,) = regions.homes(key, turns[key])
                 turns[key] += 1
                 self.layer.store(key, home)
                 homes.append((key, home))

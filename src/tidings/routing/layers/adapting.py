@@ -13,6 +13,9 @@ visits all of them; each subscription has R replicas, however often it matches. 
 
 A step of the window is not a region here but a run of `spread` regions. All that a node needs to
 know to send an event on is in the region where it is: the counts and the spread of the key.
+
+This is the model that the lab measures at sizes that no simulated protocol reaches. The protocol
+itself does the same by key and not by subscription: see `following`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,21 @@ from typing import Final
 
 UP: Final = 1.0  # the load a replica must have, as a multiple of its share, to become two
 DOWN: Final = 4.0  # and the part of its share below which two become one again
+
+
+def followed(spread: int, load: float, share: float, most: int) -> int:
+    """A spread that follows a load, given what one region should carry, and the most there may be.
+
+    >>> [followed(1, load, share=10, most=8) for load in (10, 11, 21, 500)]
+    [1, 2, 4, 8]
+    >>> [followed(4, load, share=10, most=8) for load in (40, 10, 9, 2)]
+    [4, 4, 2, 1]
+    """
+    while load > UP * share * spread and 2 * spread <= most:
+        spread *= 2
+    while spread > 1 and (load < share * spread / DOWN or spread > most):
+        spread //= 2
+    return spread
 
 
 class Adapting:
@@ -108,11 +126,8 @@ class Adapting:
         moved = 0
         for key in sorted({*loads, *self.spread}):
             load = loads.get(key, 0.0)
-            before = spread = self.spread.get(key, 1)
-            while load > UP * share * spread and 2 * spread * self.hops <= self.regions:
-                spread *= 2
-            while spread > 1 and load < share * spread / DOWN:
-                spread //= 2
+            before = self.spread.get(key, 1)
+            spread = followed(before, load, share, self.regions // self.hops)
             if spread != before:
                 moved += self._change_spread(key, spread)
         return moved

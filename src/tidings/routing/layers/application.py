@@ -20,9 +20,11 @@ from tidings.routing.layers.rendezvous import RendezvousError
 from tidings.routing.layers.sealing import Keyring, Seal, SealError, seal_of
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import (
+    Adapted,
     Configured,
     Consignment,
     LayerPacket,
+    Loads,
     Payload,
     Put,
     Report,
@@ -57,6 +59,7 @@ class Layers:
         matcher: Callable[[], Matcher],
         board: Board | None,
         keys: Keyring | Sequence[Keyring],
+        first: int = 0,  # the number before those of events, changes and reports
     ) -> None:
         self.application = application
         plane = lists.plane
@@ -66,9 +69,9 @@ class Layers:
         self._spreading = spreading
         self._configured: Configured | None = None  # the newest change of settings
         here = None if board is not None else matcher
-        self.local = Local(plane.node, plane.life, here, application)
+        self.local = Local(plane.node, plane.life, here, application, first)
         self.matching = self.matching_of(
-            application, settings, lists, matcher, self.hand, self.seal
+            application, settings, lists, matcher, self.hand, self.seal, first
         )
         self.delivery = DELIVERY[settings.delivery].make(application, lists, spreading)
         self._once = self.once_of()
@@ -126,8 +129,10 @@ class Layers:
                 self.matching.received_kept(packet, now, out)
             case Report():
                 self.matching.received_report(packet, now, out)
-                if packet.asks and self._configured is not None:
-                    self.lists.send((packet.node,), self._configured, now, out)
+                if packet.asks:
+                    for newest in (self._configured, self.matching.adapted):
+                        if newest is not None:
+                            self.lists.send((packet.node,), newest, now, out)
             case Walk():
                 self.matching.received_walk(packet, now, out)
             case Sealed():
@@ -136,6 +141,10 @@ class Layers:
                 self.matching.walks.walked(packet, now)
             case Configured():
                 self._adopt(packet, now, out)
+            case Loads():
+                self.matching.following.received(packet, out)
+            case Adapted():
+                self.matching.received_adapted(packet, now, out)
 
     # Other settings, while it runs
 
@@ -160,7 +169,7 @@ class Layers:
         number = 1 if self._configured is None else self._configured.number + 1
         before = msgspec.to_builtins(self.matching.settings)
         settings = {**before, **changes}
-        _checked(settings, self.matching.settings)
+        settings_of(settings, self.matching.settings)
         packet = Configured(self.application, number, self.node, settings)
         self._adopt(packet, now, out)
         others = tuple(self.matching.epochs.others())
@@ -171,7 +180,7 @@ class Layers:
         if known is not None and (known.number, packet.node) >= (packet.number, known.node):
             return
         try:
-            settings = _checked(packet.settings, self.matching.settings)
+            settings = settings_of(packet.settings, self.matching.settings)
         except ApplicationError as error:
             out.append(Drop(f"settings that cannot be used: {error}", packet))
             return
@@ -220,22 +229,27 @@ class Layers:
         return found
 
 
-def _checked(settings: dict[str, Any], before: Layering) -> Layering:
-    """Settings that an application may change to, given those that it has."""
+def settings_of(given: dict[str, Any], before: Layering | None = None) -> Layering:
+    """Settings from plain values: of a new application, or to which one with others may change."""
     try:
-        found = msgspec.convert(settings, Layering)
+        found = msgspec.convert(given, Layering)
     except msgspec.ValidationError as error:
         raise ApplicationError(f"settings: {error}") from None
-    if found.seal != before.seal:
-        raise ApplicationError(f"settings: seal: expected {before.seal!r}, found {found.seal!r}")
-    if found.rendezvous.startswith("call:") and found.rendezvous != before.rendezvous:
-        # Else any router could make the others import any module.
-        raise ApplicationError(
-            f"settings: rendezvous: expected {before.rendezvous!r} or one that is no code, "
-            f"found {found.rendezvous!r}"
-        )
+    if before is not None:
+        _check_change(found, before)
     try:
         found.function()
     except RendezvousError as error:
         raise ApplicationError(f"settings: {error}") from None
     return found
+
+
+def _check_change(after: Layering, before: Layering) -> None:
+    if after.seal != before.seal:
+        raise ApplicationError(f"settings: seal: expected {before.seal!r}, found {after.seal!r}")
+    if after.rendezvous.startswith("call:") and after.rendezvous != before.rendezvous:
+        # Else any router could make the others import any module.
+        raise ApplicationError(
+            f"settings: rendezvous: expected {before.rendezvous!r} or one that is no code, "
+            f"found {after.rendezvous!r}"
+        )

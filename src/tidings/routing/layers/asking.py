@@ -7,6 +7,7 @@ sends it on to the next stop.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,7 @@ class Asking:
         self.walks = walks
         self.hand = hand
         self.seal = seal
+        self.published: Counter[int] = Counter()  # events by key, where places follow load
         self.counts = {"visits": 0, "matched": 0, "misplaced": 0, "given up": 0, "unreadable": 0}
 
     @property
@@ -64,7 +66,11 @@ class Asking:
             out.append(Drop("no node of the matching layer is in reach", publication))
             return
         keys = self.keys(epoch, publication.event)
-        choices = self.walks.choices(epoch, keys)
+        if epoch.settings.adapts():
+            self.published.update(keys)
+        number = 0 if epoch.settings.by_source else publication.number
+        draw = digest_of(f"{self.node} {self.life} {number} run")
+        choices = self.walks.choices(epoch, keys, draw)
         audit = self.settings.audit
         if audit and digest_of(f"audit {publication.life} {publication.number}") % audit == 0:
             choices = self.walks.all_choices(epoch)

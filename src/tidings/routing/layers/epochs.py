@@ -1,8 +1,8 @@
 """Epochs: who is there and how an application is configured, and who works by which of them.
 
-An epoch is a set of nodes with their lives and the settings of an application. Where subscriptions
-lie follows from it alone. Nodes learn of a change at different moments, so it takes three steps
-(make before break):
+An epoch is a set of nodes with their lives, the settings of an application, and what load makes of
+them (`following`). Where subscriptions lie follows from it alone. Nodes learn of a change at
+different moments, so it takes three steps (make before break):
 
 1. each node puts its subscriptions where the newest epoch wants them, beside where they lie, and
    reports the epoch as *placed*;
@@ -22,7 +22,7 @@ import msgspec
 
 from tidings.routing.layers.placement import Placement
 from tidings.routing.layers.settings import Layering
-from tidings.routing.packets import Report
+from tidings.routing.packets import Adapted, Report
 from tidings.routing.planes.topology import digest_of
 
 MOST_EPOCHS: Final = 16  # that a node keeps
@@ -35,16 +35,24 @@ class Epoch(NamedTuple):
     settings: Layering
     lives: dict[str, int]  # of every node in reach, this one included
     placement: Placement | None  # None if no node of the matching layer is in reach
+    adapted: Adapted | None = None  # how places follow load, if they do
 
     @classmethod
-    def of(cls, application: str, settings: Layering, lives: dict[str, int]) -> Epoch:
+    def of(
+        cls,
+        application: str,
+        settings: Layering,
+        lives: dict[str, int],
+        adapted: Adapted | None = None,
+    ) -> Epoch:
         """The epoch of these nodes."""
-        written = msgspec.json.encode(settings).decode()
+        adapted = adapted if settings.adapts() else None
+        written = msgspec.json.encode((settings, adapted)).decode()
         digest = digest_of(f"{written} {sorted(lives.items())}")
         trusted = settings.nodes
         members = tuple(node for node in lives if not trusted or node in trusted)
-        placement = settings.placement(application, members) if members else None
-        return cls(digest, settings, lives, placement)
+        placement = settings.placement(application, members, adapted) if members else None
+        return cls(digest, settings, lives, placement, adapted)
 
 
 class Epochs:
@@ -125,17 +133,19 @@ class Epochs:
         kept = {epoch.digest for epoch in self.kept}
         return all((r := self.report_of(n)) and r.used in kept for n in self.others())
 
-    def unneeded(self) -> int:
-        """How many of the oldest epochs nobody uses any more."""
+    def unneeded(self) -> frozenset[int]:
+        """The oldest epochs, which nobody uses any more."""
         digests = [epoch.digest for epoch in self.kept]
         used = {self.used.digest} | {r.used for n in self.others() if (r := self.report_of(n))}
-        return min((digests.index(digest) for digest in used if digest in digests), default=0)
+        places = [digests.index(digest) for digest in used if digest in digests]
+        return frozenset(digests[: min(places, default=0)])
 
-    def prune(self) -> bool:
-        """Forget the epochs that nobody uses; returns whether there were any."""
-        unneeded = self.unneeded()
-        self.kept = self.kept[unneeded:]
-        return unneeded > 0
+    def prune(self, chosen: frozenset[int]) -> bool:
+        """Forget those of these epochs that nobody uses; returns whether there were any."""
+        before = len(self.kept)
+        chosen &= self.unneeded()
+        self.kept = [epoch for epoch in self.kept if epoch.digest not in chosen]
+        return len(self.kept) < before
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""

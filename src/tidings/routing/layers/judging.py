@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from itertools import product
-from typing import Any
+from itertools import islice, product
+from math import lcm
+from random import Random
+from typing import Any, Final
 
+from tidings.routing.layers.epochs import Epoch
 from tidings.routing.layers.matching import SOMETHING, Matching, places_of
-from tidings.routing.layers.placement import Placement
 from tidings.routing.layers.rendezvous import keys_of, wide
 from tidings.routing.layers.settings import Layering
 from tidings.routing.packets import Slot
 from tidings.routing.planes.interests import EVERYTHING, predicate_of
 from tidings.routing.planes.topology import digest_of
-from tidings.routing.protocol import Timing
+from tidings.routing.protocol import MILLISECOND, Timing
 from tidings.routing.truth import Hops, Situation, wrong_subscriptions
 from tidings.routing.twin import Links
 
-MOST_CHOICES = 256  # of the nodes that a walk visits; beyond it the twin does not follow
+LOOKS: Final = 30  # until no load is left that would change anything
+MOST_CHOICES: Final = 256  # of the nodes that a walk visits; beyond it the twin does not follow
 
 
 def converges_within(timing: Timing, crossing: int) -> int:
@@ -38,6 +41,28 @@ def converges_within(timing: Timing, crossing: int) -> int:
     placed = timing.hold + 2 * crossing + timing.retry
     used = timing.retry + 3 * crossing
     return noticed + told + placed + used
+
+
+def calms(settings: Layering) -> int:
+    """How long places may follow a load that has ended: rates halve with every look."""
+    return LOOKS * settings.adapt_ms * MILLISECOND if settings.adapts() else 0
+
+
+def resets(chance: Random) -> dict[str, Any]:
+    """Other settings that a running application may get."""
+    return {
+        "replicas": chance.randint(1, 4),
+        "hops": chance.randint(1, 4),
+        "rendezvous": chance.choice(("one", "hash:kind", "range:kind:1,2,3")),
+        "scatter": chance.random() < 0.3,
+        "gather": chance.random() < 0.3,
+    }
+
+
+def has(node: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether a node has these settings, and publishes by them."""
+    used = in_use(node, Layering()).settings
+    return all(getattr(used, name) == value for name, value in settings.items())
 
 
 def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
@@ -71,7 +96,8 @@ def wrong_placements(
         yield f"{name} publishes by the nodes {sorted(matching.epochs.used.lives.items())}"
         return
     expected: dict[str, dict[Slot, str]] = {}
-    for owner, slot, text, members in lying(matching.settings, "", lives, situation):
+    epoch = Epoch.of("", matching.settings, dict(lives), matching.adapted)
+    for owner, slot, text, members in lying(epoch, situation):
         if name in members:
             expected.setdefault(owner, {})[slot] = text
     for owner in sorted(expected.keys() | matching.store.holdings.keys()):
@@ -83,37 +109,26 @@ def wrong_placements(
             yield f"{name} lacks {missing} and has {surplus} of {owner}"
 
 
-def placement_on(
-    settings: Layering, application: str, lives: Mapping[str, int]
-) -> Placement | None:
-    """The regions of an application on the nodes in reach of each other."""
-    members = tuple(node for node in lives if not settings.nodes or node in settings.nodes)
-    return settings.placement(application, members) if members else None
-
-
-def lying(
-    settings: Layering, application: str, lives: Mapping[str, int], situation: Situation
-) -> Iterator[tuple[str, Slot, str, tuple[str, ...]]]:
+def lying(epoch: Epoch, situation: Situation) -> Iterator[tuple[str, Slot, str, tuple[str, ...]]]:
     """Where every subscription lies: owner, slot, text, and the nodes that hold it."""
-    placement = placement_on(settings, application, lives)
+    settings, placement = epoch.settings, epoch.placement
     if placement is None:
         return
     shape = placement.shape
-    for owner in lives:
+    for owner in epoch.lives:
         for id, text in situation.subscriptions.get(owner, {}).items():
             if settings.matching == "nowhere":
                 id, text = SOMETHING, EVERYTHING
             for key in places_of(settings, text, shape.regions):
-                home = shape.home(key, digest_of(f"{owner} {id} {key}"))
-                yield owner, (id, shape.regions, home, key), text, placement.members(home)
+                for home in shape.homes(key, digest_of(f"{owner} {id} {key}")):
+                    yield owner, (id, shape.regions, home, key), text, placement.members(home)
 
 
 def links_of_event(
-    settings: Layering, situation: Situation, hops: Hops, source: str, event: dict[str, Any]
+    epoch: Epoch, situation: Situation, hops: Hops, source: str, event: dict[str, Any]
 ) -> Iterator[Links]:
     """The links that an event may take, for every choice of nodes that its walk can make."""
-    lives = dict.fromkeys(situation.truth.reaches(source), 0)
-    placement = placement_on(settings, "", lives)
+    settings, placement = epoch.settings, epoch.placement
     if placement is None:
         yield Counter()
         return
@@ -121,16 +136,34 @@ def links_of_event(
     keys = keys_of(settings.function(), event, shape.regions)
     if settings.unkeyed == "spread" and settings.places < shape.regions + 1:
         keys |= {wide(shape.regions)}
-    asked: dict[tuple[str, ...], set[tuple[int, int]]] = {}
-    for key in sorted(keys):
-        for home in shape.visits(key):
-            asked.setdefault(placement.members(home), set()).add((home, key))
+    # Where several regions hold the same, all steps of all keys take the same of them in turn.
+    spreads = [len(run) for key in keys for run in shape.runs(key)]
+    for draw in range(lcm(*spreads)):
+        asked: dict[tuple[str, ...], set[tuple[int, int]]] = {}
+        for key in sorted(keys):
+            for home in shape.visits(key, draw):
+                asked.setdefault(placement.members(home), set()).add((home, key))
+        yield from _links_of_walks(epoch, situation, hops, source, event, asked)
+
+
+def _links_of_walks(
+    epoch: Epoch,
+    situation: Situation,
+    hops: Hops,
+    source: str,
+    event: dict[str, Any],
+    asked: Mapping[tuple[str, ...], set[tuple[int, int]]],
+) -> Iterator[Links]:
+    """The same, for given regions: the nodes of each, and what is asked there."""
+    settings = epoch.settings
     found: dict[tuple[str, ...], dict[str, None]] = {members: {} for members in asked}
-    for owner, (_, _, home, key), text, members in lying(settings, "", lives, situation):
+    for owner, (_, _, home, key), text, members in lying(epoch, situation):
         if (home, key) in asked.get(members, ()) and predicate_of(text).matches(event):
             found[members][owner] = None
-    options = [(source,) if source in members else members for members in asked]
-    for chosen, _ in zip(product(*options), range(MOST_CHOICES), strict=False):
+    options = [
+        (source,) if source in members and not settings.capacities else members for members in asked
+    ]
+    for chosen in product(*options):
         links: Links = Counter()
         here = source
         gathered: dict[str, None] = {}
@@ -162,8 +195,14 @@ def _delivered(
     return Counter({link for owner in others for link in _path(hops, sender, owner)})
 
 
+def in_use(node: Any, options: Layering) -> Epoch:
+    """By what a node works: options may have changed while it ran, and places follow load."""
+    used: Epoch = node.layers.matching.epochs.used
+    return used
+
+
 def objection(
-    settings: Layering,
+    used: Epoch,
     situation: Situation,
     hops: Hops,
     source: str,
@@ -174,7 +213,9 @@ def objection(
 
     Nodes that relay keep nothing of what they pass on, so what a link repeats goes on twice.
     """
-    possible = list(links_of_event(settings, situation, hops, source, event))
+    lives = dict.fromkeys(situation.truth.reaches(source), 0)
+    epoch = Epoch.of("", used.settings, lives, used.adapted)
+    possible = list(islice(links_of_event(epoch, situation, hops, source, event), MOST_CHOICES))
     if len(possible) >= MOST_CHOICES:
         return None
     if any(links.keys() == taken.keys() and links <= taken for links in possible):

@@ -16,13 +16,14 @@ whoever finds a node by mistake or by malice causes a packet and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
 
 from tidings.matching.contract import Matcher
 from tidings.routing.layers.asking import Asking, Hand, regions_of
 from tidings.routing.layers.epochs import Epoch, Epochs
+from tidings.routing.layers.following import Following
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.placement import Regions
 from tidings.routing.layers.placing import FORGOTTEN, Placing
@@ -32,6 +33,7 @@ from tidings.routing.layers.settings import Layering
 from tidings.routing.layers.store import Store
 from tidings.routing.layers.walks import Walks
 from tidings.routing.packets import (
+    Adapted,
     Publication,
     Put,
     Report,
@@ -74,6 +76,7 @@ class Matching:
         matcher: Callable[[], Matcher],
         hand: Hand,
         seal: Seal | Open,
+        first: int = 0,
     ) -> None:
         plane = lists.plane
         self.application = application
@@ -81,9 +84,10 @@ class Matching:
         self.settings = settings
         self.lists = lists
         self.seal = seal
+        self.adapted: Adapted | None = None  # how places follow load
         self.epochs = self.epochs_of(self.node, Epoch.of(application, settings, self._lives()))
         self.store = Store(matcher)
-        self.placing = self.placing_of(application, self.node, self.life, self.timing)
+        self.placing = self.placing_of(application, self.node, self.life, self.timing, first)
         self.placing.public = seal.public
         self.walks = self.walks_of(self.node, self.timing)
         self.subscriptions: dict[str, str] = {}
@@ -93,12 +97,16 @@ class Matching:
         self._owing: dict[str, dict[Slot, str]] = {}  # what the newest epoch lacks, by node
         # Owners of what was dropped here: their lives, when to remind them, and how often yet.
         self._forgotten: dict[str, tuple[int, int, int]] = {}
-        self._reported = 0
+        self._reported = first
         self._report_at: int | None = None
         self._compare_at: int | None = None
         self._prune_at: int | None = None
+        self._prunable: frozenset[int] = frozenset()  # the epochs to forget then
         self.asking = Asking(application, lists, self.epochs, self.store, self.walks, hand, seal)
         self.counts = self.asking.counts
+        self.following = Following(
+            application, lists, self.epochs, self.asking.published, self._keys, self._decided
+        )
 
     epochs_of: type[Epochs] = Epochs
     placing_of: type[Placing] = Placing
@@ -165,15 +173,15 @@ class Matching:
             id, text = SOMETHING, EVERYTHING
         found: dict[tuple[str, Slot], str] = {}
         for key in self.places(epoch, text):
-            home = self.home(shape, key, digest_of(f"{self.node} {id} {key}"))
-            for member in epoch.placement.members(home):
-                if member in self.epochs.newest.lives:
-                    found[member, (id, shape.regions, home, key)] = text
+            for home in self.homes(shape, key, digest_of(f"{self.node} {id} {key}")):
+                for member in epoch.placement.members(home):
+                    if member in self.epochs.newest.lives:
+                        found[member, (id, shape.regions, home, key)] = text
         return found
 
-    def home(self, shape: Regions, key: int, draw: int) -> int:
-        """The region of a subscription."""
-        return shape.home(key, draw)
+    def homes(self, shape: Regions, key: int, draw: int) -> tuple[int, ...]:
+        """The regions of a subscription."""
+        return shape.homes(key, draw)
 
     def places(self, epoch: Epoch, text: str) -> Keys:
         """The keys of a subscription in an epoch."""
@@ -239,12 +247,35 @@ class Matching:
 
     def members_changed(self, now: int, out: list[Action]) -> None:
         """Nodes may have come, left or begun a new life."""
-        self._adopt(Epoch.of(self.application, self.settings, self._lives()), now, out)
+        epoch = Epoch.of(self.application, self.settings, self._lives(), self.adapted)
+        self._adopt(epoch, now, out)
 
     def configure(self, settings: Layering, now: int, out: list[Action]) -> None:
         """From now on the application has these settings."""
         self.settings = settings
         self.members_changed(now, out)
+        self.following.start(now)
+
+    def _keys(self, regions: int) -> Iterator[int]:
+        """The keys of the subscriptions here, each as often as there are some."""
+        for slots in self._slots.values():
+            yield from {slot[3] for _, slot in slots if slot[1] == regions}
+
+    def _decided(self, adapted: Adapted, now: int, out: list[Action]) -> None:
+        """This node has decided how places follow load."""
+        self.received_adapted(adapted, now, out)
+        self.lists.send(tuple(self.epochs.others()), adapted, now, out)
+
+    def received_adapted(self, adapted: Adapted, now: int, out: list[Action]) -> None:
+        """A node has decided how places follow load: all must use the same."""
+        known = self.adapted
+        if adapted.serving < 0 or any(
+            steps < 1 or spread < 1 for _, steps, spread in adapted.widths
+        ):
+            out.append(Drop("widths that cannot be", adapted))
+        elif known is None or (known.number, adapted.node) < (adapted.number, known.node):
+            self.adapted = adapted
+            self.members_changed(now, out)
 
     def _adopt(self, epoch: Epoch, now: int, out: list[Action]) -> None:
         before = self.epochs.newest
@@ -280,9 +311,11 @@ class Matching:
         epochs = self.epochs
         while epochs.advance(not self._owing):
             self._report(epochs.newest.lives, now, out)
-        if epochs.unneeded() and self._prune_at is None:
+        unneeded = epochs.unneeded()
+        if unneeded and self._prune_at is None:
             # Events that were published by an earlier epoch may still be on their walk.
             self._prune_at = now + 2 * self.timing.retry + self.timing.hold_most
+            self._prunable = unneeded
         if self._report_at is None and self._missing():
             self._report_at = now + self.timing.retry
         self._establish(out)
@@ -360,12 +393,27 @@ class Matching:
     def timer(self) -> int | None:
         """When to wake."""
         own = earliest(self._report_at, earliest(self._compare_at, self._prune_at))
+        own = earliest(own, self.following.timer())
         return earliest(own, earliest(self.placing.timer(), self.asking.timer()))
 
     def start(self, now: int) -> None:
         """There is a link: from now on, compare what others hold with what they should."""
         if self._compare_at is None:
             self._compare_at = now + digest_of(f"{self.node} compares") % self._compare_every()
+        self.following.start(now)
+
+    def join(self, now: int, out: list[Action]) -> None:
+        """The node carries the application from now on; others may have done so before.
+
+        Perhaps this one did, too: it holds nothing any more, and says so.
+        """
+        self.start(now)
+        for node, life in self.epochs.newest.lives.items():
+            if node != self.node:
+                forgotten = Stored(self.application, self.node, life, FORGOTTEN, False)
+                self.lists.send((node,), forgotten, now, out)
+        self._report(self.epochs.newest.lives, now, out, asks=True)
+        self._look(now, out)
 
     def _compare_every(self) -> int:
         return max(self.timing.pull, self.timing.refresh)
@@ -373,6 +421,7 @@ class Matching:
     def leave(self) -> None:
         """Nothing more is to be done."""
         self._report_at = self._compare_at = self._prune_at = None
+        self.following.stop()
 
     def wake(self, now: int, out: list[Action]) -> None:
         """Do what is due."""
@@ -380,6 +429,7 @@ class Matching:
         for node, put in self.placing.late(now):
             self._tell(node, put, now, out)
         self.asking.wake(now, out)
+        self.following.wake(now, out)
         if self._report_at is not None and now >= self._report_at:
             self._report_at = None
             missing = self._missing()
@@ -388,9 +438,9 @@ class Matching:
                 self._report_at = now + self.timing.retry
         if self._prune_at is not None and now >= self._prune_at:
             self._prune_at = None
-            if self.epochs.prune():
+            if self.epochs.prune(self._prunable):
                 self._place_all(now, out)
-                self._look(now, out)
+            self._look(now, out)
         if self._compare_at is not None and now >= self._compare_at:
             self._compare_at = now + self._compare_every()
             for node in list(self.placing.channels):
@@ -442,4 +492,5 @@ class Matching:
                 for owner in sorted(self.store.holdings)
             },
             "established": sorted(self._established),
+            "adapted": 0 if self.adapted is None else self.adapted.number,
         }

@@ -17,12 +17,21 @@ take the offsets of `window`. Three more things that the paper leaves open:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from tidings.overlay.ring import DIVISIONS, Division, identifier
+from tidings.overlay.weights import by_capacity
 
 MOST_REGIONS: Final = 1 << 20
+
+
+class Width(NamedTuple):
+    """How wide the window of one key is, where that follows its load (L7)."""
+
+    steps: int  # of an event, at most H
+    spread: int  # regions that hold the same, for each step: an event visits one of them
 
 
 class Regions(NamedTuple):
@@ -31,26 +40,48 @@ class Regions(NamedTuple):
     >>> shape = Regions(regions=5, hops=2)
     >>> shape.window()
     range(-1, 1)
-    >>> shape.visits(0), [shape.home(0, draw) for draw in range(4)]
-    ((4, 0), [4, 0, 4, 0])
+    >>> shape.visits(0), [shape.homes(0, draw) for draw in range(4)]
+    ((4, 0), [(4,), (0,), (4,), (0,)])
+
+    A key may have a window of its own: of fewer steps, or with several regions for each step.
+
+    >>> shape = Regions(regions=5, hops=2, widths={3: Width(steps=1, spread=2)})
+    >>> shape.homes(3, 7), shape.visits(3, 0), shape.visits(3, 1)
+    ((3, 4), (3,), (4,))
     """
 
     regions: int  # X
     hops: int  # H
+    widths: Mapping[int, Width] = MappingProxyType(
+        {}
+    )  # of keys that have others than H steps and one region each
 
-    def window(self) -> range:
+    def window(self, steps: int = 0) -> range:
         """The offsets from its key at which a subscription may lie; an event visits them all."""
-        steps = min(self.hops, self.regions)
+        steps = min(steps or self.hops, self.hops, self.regions)
         return range(-(steps // 2), steps - steps // 2)
 
-    def visits(self, key: int) -> tuple[int, ...]:
-        """The regions that an event with this key visits, in order, each once."""
-        return tuple((key + offset) % self.regions for offset in self.window())
+    def runs(self, key: int) -> tuple[tuple[int, ...], ...]:
+        """By step of the key's window, the regions that hold the same; no region is in two."""
+        width = self.widths.get(key)
+        window = self.window(width.steps if width else 0)
+        spread = max(1, min(width.spread, self.regions // len(window))) if width else 1
+        return tuple(
+            tuple((key + offset * spread + turn) % self.regions for turn in range(spread))
+            for offset in window
+        )
 
-    def home(self, key: int, draw: int) -> int:
-        """The region of a subscription with this key; `draw` stands for the paper's chance."""
-        window = self.window()
-        return (key + window[draw % len(window)]) % self.regions
+    def visits(self, key: int, draw: int = 0) -> tuple[int, ...]:
+        """The regions that an event with this key visits, in order, each once.
+
+        Where several hold the same, `draw` chooses.
+        """
+        return tuple(run[draw % len(run)] for run in self.runs(key))
+
+    def homes(self, key: int, draw: int) -> tuple[int, ...]:
+        """The regions of a subscription with this key; `draw` stands for the paper's chance."""
+        runs = self.runs(key)
+        return runs[draw % len(runs)]
 
 
 def regions_for(nodes: int, replicas: int) -> int:
@@ -78,10 +109,20 @@ class Placement(NamedTuple):
 
     @classmethod
     def of(
-        cls, application: str, nodes: Iterable[str], shape: Regions, division: str = "rank"
+        cls,
+        application: str,
+        nodes: Iterable[str],
+        shape: Regions,
+        division: str = "rank",
+        capacities: Mapping[str, float] | None = None,
     ) -> Placement:
-        """Cut the ring for an application; each begins elsewhere, so none loads the same first."""
+        """Cut the ring for an application; each begins elsewhere, so none loads the same first.
+
+        With capacities regions are of nearly equal capacity, not of nearly equally many nodes.
+        """
         offset = identifier(f"application {application}")
+        if capacities:
+            return cls(shape, by_capacity(nodes, shape.regions, capacities, offset))
         return cls(shape, DIVISIONS[division](nodes, shape.regions, offset))
 
     def server_of(self, region: int) -> int:

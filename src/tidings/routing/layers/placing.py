@@ -46,7 +46,9 @@ class Channel:
 class Placing:
     """The subscriptions of one node and where they lie."""
 
-    def __init__(self, application: str, owner: str, life: int, timing: Timing) -> None:
+    def __init__(
+        self, application: str, owner: str, life: int, timing: Timing, number: int = 0
+    ) -> None:
         self.application = application
         self.owner = owner
         self.life = life
@@ -54,7 +56,7 @@ class Placing:
         self.public = b""  # the owner's key, if those who hold something need it
         self.channels: dict[str, Channel] = {}
         self._told: set[str] = set()  # nodes that may hold something
-        self._number = 0
+        self._number = number  # of the newest change
         self._look_at: int | None = None  # when the first answer may be late
 
     def set(self, node: str, slot: Slot, text: str | None) -> None:

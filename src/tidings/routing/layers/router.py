@@ -6,12 +6,13 @@ node (L4): one without a name, and perhaps others.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
-from tidings.routing.layers.application import ApplicationError, Layers
+from tidings.routing.layers.application import ApplicationError, Layers, settings_of
 from tidings.routing.layers.delivery import Spreading
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.sealing import Keyring
@@ -41,6 +42,7 @@ from tidings.routing.protocol import (
     Decline,
     Drop,
     Feedback,
+    Host,
     InForce,
     Leave,
     LinkDown,
@@ -50,6 +52,7 @@ from tidings.routing.protocol import (
     Subscribe,
     Timing,
     Unadvertise,
+    Unhost,
     Unsubscribe,
     Within,
     Woken,
@@ -57,7 +60,8 @@ from tidings.routing.protocol import (
     earliest,
 )
 
-ONLY = ""  # the application of a router that has one
+ONLY: Final = ""  # the application of a router that has one
+NUMBERS: Final = 1 << 40  # that an application may use, until it is taken away and comes again
 
 
 class LayeredRouter:
@@ -91,13 +95,22 @@ class LayeredRouter:
         self.spreading = Spreading(self.lists)
         self.replies = self.replies_of(node, life, self.hop_to)
         self._clock = Steady()
+        self._matcher, self._board = matcher, board
+        self._hosted: Counter[str] = Counter()  # how often each application has come
         self.applications: dict[str, Layers] = {}
         for name, settings in {ONLY: options or Layering(), **(applications or {})}.items():
             mine = keys.get(name, ()) if isinstance(keys, Mapping) else keys or ()
-            self.applications[name] = self.layers_of(
-                name, settings, self.lists, self.spreading, matcher, board, mine
-            )
+            self._add(name, settings, mine)
         self.layers = self.applications[ONLY]
+        self.keys: dict[str, Sequence[Keyring]] = {}  # of applications that are yet to come
+
+    def _add(self, name: str, settings: Layering, keys: Keyring | Sequence[Keyring]) -> Layers:
+        """Carry an application; its numbers go on where none before in this life has been."""
+        first = self._hosted[name] * NUMBERS
+        self._hosted[name] += 1
+        shared = self.lists, self.spreading, self._matcher, self._board
+        self.applications[name] = self.layers_of(name, settings, *shared, keys, first)
+        return self.applications[name]
 
     replies_of: type[Replies] = Replies
     is_switching = False
@@ -144,6 +157,16 @@ class LayeredRouter:
                 self.plane.link_down(neighbour, now)
             case Configure(application, settings):
                 self._named(application).configure(settings, now, out)
+            case Host(application, settings):
+                if application in self.applications:
+                    raise ApplicationError(f"application: {application!r} is here already")
+                mine = self.keys.pop(application, ())
+                self._add(application, settings_of(settings), mine).matching.join(now, out)
+            case Unhost(application):
+                if application == ONLY:
+                    raise ApplicationError("application: expected one with a name")
+                self._named(application).matching.leave()
+                del self.applications[application]
             case Advertise(id, predicate):  # what is published needs no advertisement
                 self.local.advertise(id, predicate)
                 out.append(InForce((id,)))

@@ -8,10 +8,13 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from tidings.routing.layers.placement import Placement, Regions, regions_for
+from tidings.overlay.weights import first_nodes
+from tidings.routing.layers.placement import Placement, Regions, Width, regions_for
 from tidings.routing.layers.rendezvous import MOST_PLACES, Rendezvous, rendezvous_of
+from tidings.routing.packets import Adapted
 
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
+Capacity = Annotated[float, Meta(ge=1e-3, le=1e3)]
 
 
 _function = lru_cache(256)(rendezvous_of)
@@ -36,8 +39,19 @@ class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     by_source: bool = False  # whether the events of a source take the same walk, and stay in order
     audit: Annotated[int, Meta(ge=0)] = 0  # one event in so many also visits all regions; 0: none
     seal: Literal["none", "application", "subscriber"] = "none"
+    capacities: tuple[tuple[str, Capacity], ...] = ()  # of nodes that can do more than 1, or less
+    adapt_ms: Annotated[int, Meta(ge=0, le=1 << 32)] = 0  # how often places follow load; 0: never
+    room: Annotated[int, Meta(ge=0, le=1 << 40)] = 0  # subscriptions that a node should hold
+    rate: Annotated[int, Meta(ge=0, le=1 << 40)] = 0  # events a second that a node should match
 
     def __post_init__(self) -> None:
+        if self.capacities and self.division != "rank":
+            raise ValueError(f"capacities: expected the division 'rank', found {self.division!r}")
+        if self.adapt_ms and self.seal != "none":
+            raise ValueError(
+                f"adapt_ms: expected 0 with seal {self.seal!r}, because nodes would tell all "
+                "others how much is published by key"
+            )
         if self.gather and self.seal == "subscriber":
             raise ValueError(
                 "gather: expected false with seal 'subscriber', because only the stop that finds a "
@@ -48,14 +62,32 @@ class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Its rendezvous function; only `regions` needs one."""
         return _function(self.rendezvous if self.matching == "regions" else "one")
 
-    def placement(self, application: str, members: tuple[str, ...]) -> Placement:
-        """Its regions on the nodes that match."""
+    @property
+    def weights(self) -> dict[str, float]:
+        """The capacity of each node that has another than 1."""
+        return dict(self.capacities)
+
+    def adapts(self) -> bool:
+        """Whether places follow load (L7)."""
+        return self.matching == "regions" and bool(self.adapt_ms)
+
+    def placement(
+        self, application: str, members: tuple[str, ...], adapted: Adapted | None = None
+    ) -> Placement:
+        """Its regions on the nodes that match, perhaps as load wants them."""
         if self.matching != "regions":
             return Placement.of(application, members, Regions(1, 1))
+        weights = self.weights
+        if adapted is not None and adapted.serving:
+            members = first_nodes(application, members, adapted.serving, weights)
         regions = min(self.regions, len(members)) or regions_for(len(members), self.replicas)
         if self.division == "width" and self.regions:
             regions = self.regions
-        return Placement.of(application, members, Regions(regions, self.hops), self.division)
+        shape = Regions(regions, self.hops)
+        if adapted is not None and adapted.regions == regions:
+            widths = {key: Width(steps, spread) for key, steps, spread in adapted.widths}
+            shape = shape._replace(widths=widths)
+        return Placement.of(application, members, shape, self.division, weights)
 
 
 def pair(matching: str, delivery: str) -> type[Layering]:

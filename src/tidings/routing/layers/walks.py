@@ -7,10 +7,13 @@ replicas are spares as well. What has been visited is not visited again.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from tidings.overlay.weights import first_nodes
 from tidings.routing.layers.epochs import Epoch
 from tidings.routing.layers.rendezvous import Keys
 from tidings.routing.layers.store import ANY
@@ -27,6 +30,7 @@ class Choice(NamedTuple):
 
     members: tuple[str, ...]
     asked: tuple[tuple[int, int], ...]  # homes and keys
+    weights: Mapping[str, float] = MappingProxyType({})  # of nodes, where they have capacities
 
 
 class Walking:
@@ -52,17 +56,22 @@ class Walks:
         self._look_at: int | None = None  # when the first of them may be late
         self._wait = 2 * timing.retry  # for an answer: twice what the slowest took
 
-    def choices(self, epoch: Epoch, keys: Keys) -> list[Choice]:
-        """What an event with these keys must visit: no region twice, so no node twice."""
+    def choices(self, epoch: Epoch, keys: Keys, draw: int = 0) -> list[Choice]:
+        """What an event with these keys must visit: no region twice, so no node twice.
+
+        Where several regions hold the same, `draw` chooses.
+        """
         placement = epoch.placement
         if placement is None:
             return []
         found: dict[int, dict[tuple[int, int], None]] = {}
         for key in sorted(keys):
-            for home in placement.shape.visits(key):
+            for home in placement.shape.visits(key, draw):
                 asked = found.setdefault(placement.server_of(home), {})
                 asked[home, key if epoch.settings.by_key else ANY] = None
-        return [Choice(placement.nodes_of[server], tuple(a)) for server, a in found.items()]
+        weights = epoch.settings.weights
+        nodes_of = placement.nodes_of
+        return [Choice(nodes_of[server], tuple(a), weights) for server, a in found.items()]
 
     def all_choices(self, epoch: Epoch) -> list[Choice]:
         """Every region, and all that lies there: for audits."""
@@ -72,10 +81,18 @@ class Walks:
         found: dict[int, list[tuple[int, int]]] = {}
         for home in range(placement.shape.regions):
             found.setdefault(placement.server_of(home), []).append((home, ANY))
-        return [Choice(placement.nodes_of[server], tuple(a)) for server, a in found.items()]
+        weights = epoch.settings.weights
+        nodes_of = placement.nodes_of
+        return [Choice(nodes_of[server], tuple(a), weights) for server, a in found.items()]
 
     def stop(self, choice: Choice, draw: str, turn: int = 0) -> Stop:
-        """Choose a node for a stop: this one if it can be, else by hash, which is as even."""
+        """Choose a node for a stop: this one if it can be, else by hash, which is as even.
+
+        Where nodes have capacities, each is chosen as often as it can do more than others.
+        """
+        if choice.weights:
+            order = first_nodes(draw, choice.members, len(choice.members), choice.weights)
+            return (order[turn % len(order)], choice.asked)
         if self.node in choice.members:
             return (self.node, choice.asked)
         place = (digest_of(draw) + turn) % len(choice.members)

@@ -37,7 +37,12 @@ class Local:
     )
 
     def __init__(
-        self, node: str, life: int, matcher: Callable[[], Matcher] | None, application: str = ""
+        self,
+        node: str,
+        life: int,
+        matcher: Callable[[], Matcher] | None,
+        application: str = "",
+        published: int = 0,  # events in this life, before
     ) -> None:
         self.node = node
         self.life = life
@@ -45,7 +50,12 @@ class Local:
         self.subscriptions: dict[str, str] = {}  # predicate by id
         self.advertisements: dict[str, str] = {}
         self._matcher = None if matcher is None else matcher()  # None: a board decides
-        self._published = 0
+        self._published = published
+
+    @property
+    def published(self) -> int:
+        """The number of the newest event."""
+        return self._published
 
     @property
     def by_board(self) -> bool:
