@@ -132,8 +132,8 @@ class QuoteNetwork:
         for name in graph.names:
             self.network.start(name)
         self.wait(3 * SECOND)
-        tree = {
-            name: list(router.spanning.branches)
+        tree = {  # the one of all routers, if they have one
+            name: list(router.spanning.branches) if hasattr(router, "spanning") else near[name]
             for name, router in zip(graph.names, self.nodes(), strict=True)
         }
         self._parents = {name: _parents(tree, name) for name in graph.names}

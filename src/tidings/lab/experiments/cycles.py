@@ -17,7 +17,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
-from tidings.lab.reverse_paths import STEP, SYMBOLS, QuoteNetwork, draw_filter, draw_quote
+from tidings.lab.reverse_paths import STEP, QuoteNetwork
 from tidings.lab.zoo import HOPS, graph_of, sample
 from tidings.overlay.graph import Graph
 from tidings.routing.protocol import MILLISECOND, SECOND, LinkDown
@@ -39,6 +39,7 @@ SHAPE: Final = {  # networks, their nodes, subscriptions a node, changes, quotes
     "quick": (4, (8, 20), 5, 40, 50),
     "tiny": (2, (8, 12), 2, 4, 6),
 }
+SYMBOLS: Final = 40
 LIMIT: Final = 10 * SECOND  # in which paths must be right after a cut
 UNMEASURED: Final = -1.0
 
@@ -89,12 +90,25 @@ def measure(parameters: Parameters) -> Iterator[Row]:
     }
 
 
+def _draw_filter(chance: Random) -> str:
+    """A subscription: one symbol, and in three of four cases a range of prices."""
+    text = f"symbol = 'S{chance.randrange(SYMBOLS)}'"
+    if chance.random() < 0.25:
+        return text
+    low = chance.randrange(0, 90, 10)
+    return f"{text} and price between {low} and {low + chance.choice((10, 20, 50))}"
+
+
+def _draw_quote(chance: Random) -> dict[str, Any]:
+    return {"symbol": f"S{chance.randrange(SYMBOLS)}", "price": chance.randrange(100)}
+
+
 def _subscribe(run: QuoteNetwork, chance: Random, parameters: Parameters) -> dict[str, float]:
     """Subscriptions come, then they change; how much nodes tell each other of that."""
     graph, watch = run.graph, run.watch
 
     def subscribe(node: int) -> None:
-        run.subscribe(graph.names[node], draw_filter(chance, node, 0.0))
+        run.subscribe(graph.names[node], _draw_filter(chance))
         run.wait(STEP)
 
     watch.told_packets.clear()
@@ -118,9 +132,7 @@ def _subscribe(run: QuoteNetwork, chance: Random, parameters: Parameters) -> dic
 def _publish(run: QuoteNetwork, chance: Random, quotes: int) -> dict[str, float]:
     """Quotes at random nodes: packets, those in vain, and how even the load of the links is."""
     names = run.graph.names
-    events = [
-        (chance.choice(names), draw_quote(chance, chance.randrange(SYMBOLS))) for _ in range(quotes)
-    ]
+    events = [(chance.choice(names), _draw_quote(chance)) for _ in range(quotes)]
     needed = 0
     hops = {name: dict(r.hops) for name, r in zip(names, run.nodes(), strict=True)}
     for source, event in events:
