@@ -47,6 +47,9 @@ class Recorder:
     def timer(self) -> int | None:
         return self.made.timer()  # type: ignore[no-any-return]
 
+    def is_settled(self) -> bool:
+        return self.made.is_settled()  # type: ignore[no-any-return]
+
     def snapshot(self) -> dict[str, Any]:
         return self.made.snapshot()  # type: ignore[no-any-return]
 

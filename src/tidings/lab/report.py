@@ -157,7 +157,7 @@ def _conclusion(found: list[Statement]) -> Iterator[str]:
         different = (
             "one statement" if counts.total() == 1 else f"{counts.total()} different statements"
         )
-        yield f"<li><b>{_text(PAPERS[paper])}</b>: {different}: {text}.</li>"
+        yield f"<li><b>{_text(PAPERS.get(paper, 'no paper'))}</b>: {different}: {text}.</li>"
     yield "</ul>"
     against = [one for one in found if one.verdict in (FAILS, READING)]
     if not against:

@@ -93,7 +93,7 @@ class Options(NamedTuple):
     churn_ns: int
     delay_ns: int  # of a link, at most
     whole: bool = False  # whether subscriptions come from the whole language
-    given: Any = None  # the options of the protocol
+    given: Any = None  # the options of the protocol; else the usual ones
     talks: bool = False  # whether users advertise and reply, too
     boards: bool = False  # whether nodes match with a board, as live routers do
     mixed: bool = False  # whether each node draws options of its own
@@ -182,11 +182,13 @@ class Trial:
     """A network, and what happens to it."""
 
     def __init__(self, options: Options, make: Make | None, first_only: bool = False) -> None:
+        row = self.row = PROTOCOLS[options.protocol]
+        if options.given is None:
+            options = options._replace(given=row.options())
         self.options = options
         self.chance = Random(f"trial {options.seed}")
         self.ledger = Ledger()
         self.oracle = Oracle(self.ledger, first_only)
-        row = self.row = PROTOCOLS[options.protocol]
         self.in_order = row.ordered != NEVER and not (options.gentle[1] or options.gentle[2])
         self.oracle.in_order = self.in_order
         topologies = Topologies()
