@@ -471,7 +471,7 @@ PLANTS: Final[dict[str, Plant]] = {
     "reply forgets itself": Plant("cbcb", ReplyForgetsItself),
     "reply forgets others": Plant("cbcb", ReplyForgetsOthers),
     "reply takes one branch": Plant("cbcb", ReplyTakesOneBranch),
-    "reply overtakes": Plant("cbcb", ReplyOvertakes, first=20),
+    "reply overtakes": Plant("cbcb", ReplyOvertakes, first=36),
     "reply widens": Plant("cbcb", ReplyWidens),
     "any view": Plant("cbcb", AnyView, first=5),
     "no reverse path": Plant("cbcb", NoReversePath, first=12),
