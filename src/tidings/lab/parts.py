@@ -297,24 +297,7 @@ _TABLE: Final = (
         )
         + _experiments("s15-substrates"),
     ),
-    Part(
-        "S17",
-        "networks with cycles: subscription and notification trees",
-        _experiments("s17-cycles")
-        + _tests(
-            "routing/reverse_path/test_path_cost",
-            "test_if_all_want_an_event_the_duplicates_are_those_that_cycles_predict",
-            "test_events_keep_to_the_tree_of_their_source_where_someone_wants_them",
-            "test_a_path_that_fails_is_replaced_and_a_node_that_dies_is_forgotten",
-        )
-        + _tests(
-            "routing/source_trees/test_cycle_covers",
-            "test_across_a_bridge_a_wider_filter_covers_another_issuer",
-            "test_a_cover_that_was_given_up_covers_no_longer",
-            "test_what_is_below_a_link_is_what_every_walk_says",
-        )
-        + _tests("sim/test_simulator", "test_a_swarm_finds_nothing_wrong"),
-    ),
+    Part("S17", "networks with cycles: subscription and notification trees"),
     Part(
         "S18",
         "joins, leaves, crashes, link failures: tables repaired",

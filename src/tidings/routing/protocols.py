@@ -67,7 +67,7 @@ class Row(NamedTuple):
     any_graph: bool = False  # or only networks without cycles
     confirms: bool = False  # whether it says when a subscription is established
     advertises: bool = False  # whether advertisements decide anything; else they are in force
-    copies: bool = False  # whether an event may come by several links, all but one in vain
+    copies: bool = False  # whether an event may come by several links, and replies follow one
     ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
     lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
     seamless: bool = True  # whether nothing gets lost while nodes and links are added

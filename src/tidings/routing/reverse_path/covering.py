@@ -7,7 +7,8 @@ has two members, or holds the users of this node, f is told to nobody.
 
 So for each filter it is enough to remember at most two *witnesses*: filters above it that together
 show which of the three it is. When a filter goes away, only those that it is a witness for are
-looked at again. When one comes, only those that are still told to someone can be hidden by it.
+looked at again. When one comes, or more sources want it, only those that are still told to someone
+can be hidden by it.
 `Covers.by_definition` is the slow twin.
 """
 
@@ -30,6 +31,7 @@ class Covers:
         self._unsure = 0  # filters of which `covers` may be unsure
         self._witnesses: dict[str, tuple[str, ...]] = {}
         self._relying: dict[str, dict[str, None]] = {}  # by witness
+        self._sources: dict[str, frozenset[str]] = {}  # by filter: who wanted it at the last update
 
     def update(self, changed: Iterable[str]) -> dict[str, None]:
         """Someone has begun or ceased to want these: all filters that may be told otherwise now."""
@@ -37,7 +39,11 @@ class Covers:
         changed = list(changed)
         for text in changed:
             again[text] = None
-            again.update(self._relying.get(text, {}))
+            relying = self._relying.get(text, {})
+            if self._has_grown(text):  # what is hidden from everyone stays so
+                again.update((other, None) for other in relying if other in self._shown.known)
+            else:
+                again.update(relying)
             if text not in self.held.who:
                 self._remove(text)
         for text in changed:
@@ -54,6 +60,14 @@ class Covers:
         for text in below:
             self._look(text)
         return {**again, **below}
+
+    def _has_grown(self, text: str) -> bool:
+        """Whether all that wanted a filter at the last update still do."""
+        before = self._sources.pop(text, frozenset())
+        if text not in self.held.who:
+            return False
+        now = self._sources[text] = frozenset(self.held.who[text])
+        return before <= now
 
     def _add(self, text: str) -> None:
         filter = filter_of(text)
