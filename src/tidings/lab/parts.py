@@ -270,18 +270,7 @@ _TABLE: Final = (
             "test_a_root_that_dies_is_replaced",
         ),
     ),
-    Part(
-        "S15",
-        "Hermes: a rendezvous tree per event type",
-        _experiments("s15-hermes")
-        + _tests(
-            "routing/structured/test_hermes",
-            "test_what_nobody_wants_stays_where_it_is_published",
-            "test_predicates_without_a_type_get_the_first_event_of_a_new_type",
-            "test_the_subscribers_of_a_root_that_crashed_are_served_again",
-            "test_nothing_is_lost_while_a_new_node_becomes_the_root",
-        ),
-    ),
+    Part("S15", "Hermes: a rendezvous tree per event type"),
     Part(
         "S16",
         "a tree per publisher over Chord",

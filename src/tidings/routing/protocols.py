@@ -253,6 +253,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         confirms=True,
         foretells=False,
         ordered=NEVER,
+        proven=False,
         effort=4,
         narrow=HermesOptions(type="kind", trees=3),
     ),

@@ -125,7 +125,7 @@ def draw(rows: Rows) -> Figure:
 
 EXPERIMENT: Final = Experiment(
     name="s15-hermes",
-    parts=("S15",),
+    parts=(),
     title="Hermes: how a tree per type spreads the load",
     question="What share of the packets does the busiest node send, by the number of types?",
     paper="The survey names the method and its purpose, and gives no figures.",
