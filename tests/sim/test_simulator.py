@@ -33,6 +33,13 @@ for protocol in ("cbcb", "subscriptions", "flood", "regions-list"):
 """
 
 REVERSE_PATH = ("subscriptions", "covering", "advertisements", "merging", "rooted")
+OVERLAYS = (
+    "chord-trees",
+    "chord-trees:substrate=pastry,leaves=2",
+    "scribe:type=kind,groups=5",
+    "scribe:type=kind,groups=5,substrate=pastry,leaves=2",
+    "scribe:substrate=pastry",
+)
 LAYERED = "regions-list:rendezvous=hash:kind,hops=2,replicas=2"
 
 
@@ -97,6 +104,13 @@ def test_a_swarm_finds_nothing_wrong(protocol: str, seeds: int, seed: int) -> No
 @pytest.mark.soak
 @pytest.mark.parametrize("name", REVERSE_PATH)
 def test_every_row_of_the_reverse_path_bears_all_faults(name: str) -> None:
+    assert not failures(list(swarm("small", name, ALL_FAULTS, range(300))))
+    assert not failures(list(swarm("ba:40", name, ALL_FAULTS, range(40))))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_every_row_on_a_structured_overlay_bears_all_faults(name: str) -> None:
     assert not failures(list(swarm("small", name, ALL_FAULTS, range(300))))
     assert not failures(list(swarm("ba:40", name, ALL_FAULTS, range(40))))
 
