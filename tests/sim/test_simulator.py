@@ -36,6 +36,15 @@ for protocol in ("cbcb", "subscriptions", "flood", "regions-list"):
 
 REVERSE_PATH = ("subscriptions", "covering", "advertisements", "merging", "rooted")
 CYCLES = ("path-cost", "path-entries", "cbcb:covering=bridges", "cbcb:covering=paths")
+OVERLAYS = (
+    "chord-trees",
+    "chord-trees:substrate=pastry,leaves=2",
+    "scribe:type=kind,groups=5",
+    "scribe:type=kind,groups=5,substrate=pastry,leaves=2",
+    "scribe:substrate=pastry",
+    "hermes",
+    "hermes:type=kind,trees=7",
+)
 LAYERED = "regions-list:rendezvous=hash:kind,hops=2,replicas=2"
 
 
@@ -111,8 +120,8 @@ def test_every_row_of_the_reverse_path_bears_all_faults(name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["hermes", "hermes:type=kind,trees=7"])
-def test_trees_of_types_bear_all_faults(name: str) -> None:
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_every_row_on_a_structured_overlay_bears_all_faults(name: str) -> None:
     assert not failures(list(swarm("small", name, ALL_FAULTS, range(300))))
     assert not failures(list(swarm("ba:40", name, ALL_FAULTS, range(40))))
 

@@ -71,10 +71,9 @@ class Row(NamedTuple):
     ordered: str = ALWAYS  # when the events of a publisher stay in order, while nothing fails
     lacks: frozenset[str] = frozenset()  # verbs that it does not have: refused by name
     seamless: bool = True  # whether nothing gets lost while nodes and links are added
-    proven: bool = True  # whether seeds find nothing wrong; if not, its page says what they find
+    proven: bool = True  # whether hundreds of seeds find nothing wrong; if not, its page says more
     boards: bool = False  # whether it finds links by a board
-    narrow: Struct | None = None  # for some seeds: options with which nodes soon have to say
-    # something coarser, or stand on another overlay
+    narrow: Struct | None = None  # options with which nodes soon have to say something coarser
     exact: Callable[[Any], bool] = lambda options: True  # whether they never do
     foretells: bool = True  # whether a node knows before which links an event takes from it
     shares: bool = False  # whether several applications may share its nodes (L4)
@@ -232,7 +231,6 @@ PROTOCOLS: Final[dict[str, Row]] = {
         converges_within=structured.converges_within,
         objection=structured.objection_to_trees,
         options=SubstrateOptions,
-        narrow=SubstrateOptions(substrate="pastry", leaves=2),
         needs=frozenset({NEIGHBOURS, UNICAST, KEYS}),
         any_graph=True,
         confirms=True,
@@ -271,6 +269,7 @@ PROTOCOLS: Final[dict[str, Row]] = {
         foretells=False,
         ordered=NEVER,
         seamless=False,
+        proven=False,
         effort=4,
         narrow=ScribeOptions(substrate="pastry", leaves=2, type="kind", groups=3),
     ),

@@ -12,8 +12,9 @@ them. The first paper lets a node be adopted on hearsay; here it must have answe
 
 An entry is the node nearest to the *mark*, the own key with one digit replaced. Where that node is
 not known, the owner of the mark knows it: it is the owner itself, or beside it. So the right table
-follows from the set of nodes alone. Nodes ask their entries in turn; an entry that is silent goes,
-and one that has a nearer node beside it gives way to that.
+follows from the set of nodes alone. Nodes look for the owners of their marks in turn. Such a search
+goes by the entry there is; if it is not answered, the node asks that entry, and forgets it if it is
+silent.
 
 Networks that were partitioned join again as rings of Chord do: each node asks those that it
 remembers who is in charge of its own key.
@@ -71,7 +72,9 @@ class Pastry:
         self._meet = meet  # told of every name that others give
         self._sees = sees  # whether the carrier reaches exactly the nodes that run
         self._asked: dict[str, Asked] = {}
-        self._finds: dict[int, Slot] = {}  # by number: the slot that it is for
+        self._finds: dict[
+            int, tuple[Slot, int]
+        ] = {}  # by number: the slot that it is for, and when
         self._number = 0
         self._silent: dict[str, int] = {}  # nodes that did not answer, and until when to spare them
         self._round_at: int | None = None
@@ -198,16 +201,20 @@ class Pastry:
             return
         for name in lost:
             self._asked.pop(name, None)
-        self.entries = {slot: name for slot, name in self.entries.items() if name not in lost}
+        empty = [slot for slot, name in self.entries.items() if name in lost]
+        for slot in empty:
+            del self.entries[slot]
         before = self.leaves
         self.leaves = {side: [n for n in before[side] if n not in lost] for side in SIDES}
-        self._rush = RUSH
         self._changed()
         for side in SIDES:
             if self.leaves[side][:1] != before[side][:1]:
+                self._rush = RUSH
                 self._stabilise(side, now, out)
             if self.leaves[side] != before[side]:
                 self._tell(side, out)
+        for slot in empty:
+            self._search(slot, None, now, out)
 
     def leave(self, out: list[Action]) -> None:
         """Say good-bye to those beside this node."""
@@ -267,6 +274,7 @@ class Pastry:
             for side in SIDES:
                 self._stabilise(side, now, out)
             self._look_nearer(now, out)
+            self._check_entries(now, out)
             self._look_after_table(now, out)
             self._remember(now, out)
 
@@ -328,9 +336,6 @@ class Pastry:
             )
             if nearest and self._is_nearer(nearest, side):
                 self._ask(nearest, now, out)
-        self._consider(source)
-        for name in named:  # one of them may be nearer to the mark for which the other was asked
-            self._consider(name)
         if self.epoch == epoch:
             self._heeded[source] = packet
 
@@ -399,7 +404,7 @@ class Pastry:
             yield row
 
     def _look_after_table(self, now: int, out: list[Action]) -> None:
-        """Ask the entries of a column, and look for those that it lacks; all, in a rush."""
+        """Look for the entries of a column; of all, in a rush."""
         count = 1 << DIGIT_BITS
         self._digit = (self._digit + 1) % count
         digits: Sequence[int] = (self._digit,)
@@ -409,11 +414,18 @@ class Pastry:
         for row in self._rows():
             own = self.circle.digit(self.key, row)
             for digit in digits:
-                entry = self.table().get((row, digit))
-                if entry is not None:
-                    self._ask(entry, now, out)
-                if digit != own and (entry is None or len(digits) > 1):
+                if digit != own:
                     self._search((row, digit), None, now, out)
+
+    def _check_entries(self, now: int, out: list[Action]) -> None:
+        """Ask the entries by which searches went that were not answered."""
+        for number, (slot, since) in list(self._finds.items()):
+            if now - since < self._round:
+                break
+            del self._finds[number]
+            entry = self.table().get(slot)
+            if entry is not None:
+                self._ask(entry, now, out)
 
     def _consider(self, name: str) -> None:
         """Take a node as an entry if none that is known suits as well."""
@@ -438,7 +450,7 @@ class Pastry:
         """Look for the entry of a slot, perhaps by way of some node."""
         key = self.key if slot == MERGE else self.circle.mark(self.key, *slot)
         self._number += 1
-        self._finds[self._number] = slot
+        self._finds[self._number] = slot, now
         while len(self._finds) > MOST_FINDS:
             del self._finds[next(iter(self._finds))]
         find = Find(key, self.node, self._number, 0)
@@ -474,7 +486,7 @@ class Pastry:
             self._send(find.origin, found, out)
 
     def _found(self, found: Found, now: int, out: list[Action]) -> None:
-        slot = self._finds.pop(found.number, None)
+        slot, _ = self._finds.pop(found.number, (None, 0))
         name = found.owner
         if slot is None or not name or name == self.node:
             return
