@@ -174,6 +174,20 @@ def test_every_kind_of_fault_strikes_and_is_survived(kind: str) -> None:
     assert verdict.ledger.faults[kind]
 
 
+@pytest.mark.parametrize("name", ["subscriptions", "advertisements", "merging"])
+def test_link_tables_that_are_corrupted_are_mended(name: str) -> None:
+    verdict = run_trial(draw_options(3, "ring:6", name, ("corrupt",)))
+    assert not failures([verdict])
+    assert verdict.ledger.faults["corrupt"]
+
+
+def test_nodes_of_different_policies_work_together_in_storms() -> None:
+    """A seed in which each node draws its own policy; `simulate` tries many."""
+    drawn = (draw_options(seed, "ring:6", "covering", ALL_FAULTS) for seed in range(100))
+    mixed = next(options for options in drawn if options.mixed)
+    assert not failures([run_trial(mixed)])
+
+
 def test_without_faults_nothing_is_lost_at_all() -> None:
     verdicts = list(swarm("grid:3x3", "cbcb", (), range(3)))
     assert not failures(verdicts)
