@@ -21,6 +21,7 @@ from tidings.lab.experiments import (
     layer_applications,
     layer_bound,
     layer_caveats,
+    layer_following,
     layer_latency,
     layer_match,
     layer_pairs,
@@ -65,6 +66,7 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "l5-protocol": layer_protocol.EXPERIMENT,
     "l6-applications": layer_applications.EXPERIMENT,
     "l7-caveats": layer_caveats.EXPERIMENT,
+    "l7-protocol": layer_following.EXPERIMENT,
     "s15-hermes": hermes.EXPERIMENT,
     "s16-chord-trees": chord_trees.EXPERIMENT,
 }
