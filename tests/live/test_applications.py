@@ -65,6 +65,19 @@ def network_file(folder: Path, nodes: int = 12) -> tuple[Path, dict[str, int]]:
     return path, dict(zip(names, ports, strict=False))
 
 
+CHESS = """
+[[application]]
+name = "chess"
+matching = "regions"
+rendezvous = "hash:game"
+replicas = 2
+hops = 2
+
+[[application]]
+name = "quotes"
+"""
+
+
 class Crowd:
     """Subscribers and publishers of three applications, and what they got."""
 
@@ -115,6 +128,15 @@ class Crowd:
             await net.publish(event_of(number))
             self.published[application].add(number)
             await asyncio.sleep(0.01)
+
+    async def play_chess(self) -> None:
+        """Use the application that has come."""
+        async with self.connect("a", "chess") as one, self.connect("c", "chess") as other:
+            subscription = await one.subscribe("game = 3 and move > 0", timeout_s=PATIENCE_S)
+            for number in range(1, 6):
+                await other.publish({"game": 3, "move": number})
+            moves = sorted(event["move"] for event in await take(subscription, 5))
+            assert moves == [1, 2, 3, 4, 5]
 
     def expected(self) -> Counter[tuple[str, str, int]]:
         """What the oracle says: each subscriber gets each event that matches, once."""
@@ -233,9 +255,11 @@ def test_tidings_up_runs_applications_and_reads_its_file_again(tmp_path: Path) -
             async with crowd.connect("a") as net:
                 await rested(net, nodes, replicas=3, hops=1)
                 await crowd.begin()
-                path.write_text(path.read_text().replace(BEFORE, AFTER))
+                text = path.read_text().replace(BEFORE, AFTER)
+                path.write_text(text.replace('[[application]]\nname = "quotes"\n', CHESS, 1))
                 up.send_signal(signal.SIGHUP)
                 await rested(net, nodes, replicas=2, hops=4)
+                await crowd.play_chess()
                 await crowd.end()
             shown = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-c", code, "status", "--applications"),
@@ -248,8 +272,9 @@ def test_tidings_up_runs_applications_and_reads_its_file_again(tmp_path: Path) -
             up.terminate()
             await up.wait()
         assert out[0] == "alerts: everywhere-tree"
-        assert out[8].startswith("quotes: regions-list, R = 2, H = 4, X = ")
-        assert f"{nodes} of {nodes} routers at rest" in out[9]
+        assert out[4].startswith("chess: regions-list, R = 2, H = 2, X = ")
+        assert out[12].startswith("quotes: regions-list, R = 2, H = 4, X = ")
+        assert f"{nodes} of {nodes} routers at rest" in out[13]
 
     run(scenario())
 
@@ -498,18 +523,6 @@ def test_what_a_running_network_cannot_change_is_refused_and_changes_nothing() -
 
 # Applications that come and go
 
-CHESS = """
-[[application]]
-name = "chess"
-matching = "regions"
-rendezvous = "hash:game"
-replicas = 2
-hops = 2
-
-[[application]]
-name = "quotes"
-"""
-
 
 async def reread(path: Path, routers: list[Router]) -> None:
     """What SIGHUP does, at one router after the other."""
@@ -520,14 +533,6 @@ async def reread(path: Path, routers: list[Router]) -> None:
 
 def test_an_application_comes_and_goes_while_others_run(tmp_path: Path) -> None:
     """Nobody restarts, the others lose nothing; and one that comes again works as before."""
-
-    async def play(crowd: Crowd) -> None:
-        async with crowd.connect("a", "chess") as one, crowd.connect("c", "chess") as other:
-            subscription = await one.subscribe("game = 3 and move > 0", timeout_s=PATIENCE_S)
-            for number in range(1, 6):
-                await other.publish({"game": 3, "move": number})
-            moves = sorted(event["move"] for event in await take(subscription, 5))
-            assert moves == [1, 2, 3, 4, 5]
 
     async def scenario() -> None:
         path, ports = network_file(tmp_path, 4)
@@ -546,7 +551,7 @@ def test_an_application_comes_and_goes_while_others_run(tmp_path: Path) -> None:
                         found = await rested(net, 4)
                         assert ("chess" in found) == (text == added)
                         if text == added:
-                            await play(crowd)
+                            await crowd.play_chess()
                             kept = await crowd.stack.enter_async_context(
                                 crowd.connect("b", "chess")
                             )

@@ -4,12 +4,54 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from random import Random
+from typing import Any, Final
 
 from tidings.lab.layer_model import Law, assert_law, law
-from tidings.routing.packets import Packet, publication_of
-from tidings.routing.protocol import Deliver, Drop, Established
+from tidings.routing.layers.settings import Layering
+from tidings.routing.packets import Listed, Packet, Walk, publication_of
+from tidings.routing.planes.topology import Topologies
+from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Drop, Established
+from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.network import Network, Node
+
+MATCHING: Final = 12  # nodes of a star that match
+EDGES: Final = 4  # and those where users are
+HUB: Final = "hub"  # relays, and takes no time
+LINK_NS: Final = MILLISECOND // 4
+HOP_NS: Final = 2 * LINK_NS  # from a node to another, past the hub
+
+
+def star(protocol: str, options: Layering | None) -> tuple[Network, Watch]:
+    """A star whose hub has no users; nodes m0 … match, and users are at e0 …"""
+    watch, topologies = Watch(), Topologies()
+    made = PROTOCOLS[protocol].make
+    if options is not None:
+        made = partial(made, options=options)
+    network = Network(
+        lambda name, life: made(name, life, topologies=topologies),
+        watch,
+        Random("l5-protocol"),
+        PROTOCOLS[protocol].needs,
+    )
+    leaves = [f"m{number}" for number in range(MATCHING)] + [f"e{n}" for n in range(EDGES)]
+    for name in (HUB, *leaves):
+        network.add_node(name)
+    for name in leaves:
+        network.add_link(HUB, name, 1, LINK_NS)
+    for name in (HUB, *leaves):
+        network.start(name)
+    network.run(network.now + 3 * SECOND)
+    return network, watch
+
+
+def walk_here(router: Any, packet: Any) -> Walk | None:
+    """The walk that a packet brings to this node, if it does."""
+    if type(packet) is Listed and type(packet.inner) is Walk:
+        walk: Walk = packet.inner
+        return walk if walk.stops[0][0] == router.plane.node else None
+    return None
 
 
 class Watch:

@@ -420,7 +420,7 @@ _TABLE: Final = (
         + _tests("sim/test_simulator", "test_places_that_follow_load_bear_all_faults")
         + _tests("lab/test_planning", "test_a_plan_has_the_fewest_nodes_that_serve")
         + _tests("overlay/test_weights", "test_growing_by_one_node_keeps_those_that_serve")
-        + _experiments("l7-caveats"),
+        + _experiments("l7-caveats", "l7-protocol"),
     ),
 )
 PARTS: Final = {part.id: part for part in _TABLE}

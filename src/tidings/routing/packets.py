@@ -353,6 +353,7 @@ class Adapted(Struct, frozen=True, gc=False, array_like=True, tag=51):
     serving: int  # how many nodes match; 0: all that may
     regions: int  # X, for which the keys are meant; with another they count for nothing
     widths: tuple[tuple[int, int, int], ...]  # keys, each with its steps and its spread
+    usual: int = 0  # steps of all keys with another X, until more is known of them; 0: H
 
 
 LayerPacket = (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
-from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,32 +20,25 @@ from tidings.lab.experiment import (
     select,
 )
 from tidings.lab.layer_model import assert_law, imbalance, latency, law, waiting
-from tidings.lab.layered import Watch, check_law
+from tidings.lab.layered import EDGES, HOP_NS, MATCHING, Watch, check_law, star, walk_here
 from tidings.lab.trips import popularity
 from tidings.language.predicate import Predicate, parse
 from tidings.matching.scan import Scan
 from tidings.matching.workload import APPLICATIONS
 from tidings.routing.layers.settings import Layering
-from tidings.routing.packets import Listed, Publication, Walk
-from tidings.routing.planes.topology import Topologies
+from tidings.routing.packets import Publication
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
     Publish,
     Subscribe,
 )
-from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.network import Network
 from tidings.sim.service import MatchTime, Service
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MATCHING: Final = 12  # nodes that match
-EDGES: Final = 4  # where users are
-HUB: Final = "hub"  # relays, and takes no time
-LINK_NS: Final = MILLISECOND // 4
-HOP_NS: Final = 2 * LINK_NS  # from a node to another, past the hub
 MATCH: Final = MatchTime(fixed_ns=100_000, growth_ns=20_000.0, exponent=1.0)
 SUBSCRIPTIONS: Final = 120
 EVENTS: Final = {"full": 2_000, "quick": 300, "tiny": 40}
@@ -98,51 +89,20 @@ class Timed(Service):
 
     def packet(self, now: int, node: str, router: Any, packet: Any) -> int:
         done = super().packet(now, node, router, packet)
-        walk = _walk_here(router, packet)
+        walk = walk_here(router, packet)
         if walk is not None:
             event = (walk.source, walk.number)
             self.through[event] = max(done, self.through.get(event, 0))
         return done
 
 
-def _walk_here(router: Any, packet: Any) -> Walk | None:
-    """The walk that a packet brings to this node, if it does."""
-    if type(packet) is Listed and type(packet.inner) is Walk:
-        walk: Walk = packet.inner
-        return walk if walk.stops[0][0] == router.plane.node else None
-    return None
-
-
 def _cost(router: Any, packet: Any) -> int:
     """Matching takes time; everything else is free."""
-    if _walk_here(router, packet) is not None:
+    if walk_here(router, packet) is not None:
         return MATCH(len(router.layers.matching.store))
     if type(packet) is Publication:  # of `cbcb`, which matches at every hop
         return MATCH(SUBSCRIPTIONS)
     return 0
-
-
-def _network(protocol: str, options: Layering | None) -> tuple[Network, Watch]:
-    """A star whose hub has no users; nodes m0 … match, and users are at e0 …"""
-    watch, topologies = Watch(), Topologies()
-    made = PROTOCOLS[protocol].make
-    if options is not None:
-        made = partial(made, options=options)
-    network = Network(
-        lambda name, life: made(name, life, topologies=topologies),
-        watch,
-        Random("l5-protocol"),
-        PROTOCOLS[protocol].needs,
-    )
-    leaves = [f"m{number}" for number in range(MATCHING)] + [f"e{n}" for n in range(EDGES)]
-    for name in (HUB, *leaves):
-        network.add_node(name)
-    for name in leaves:
-        network.add_link(HUB, name, 1, LINK_NS)
-    for name in (HUB, *leaves):
-        network.start(name)
-    network.run(network.now + 3 * SECOND)
-    return network, watch
 
 
 def _options(**chosen: Any) -> Layering:
@@ -191,7 +151,7 @@ class Load:
 def _shape(parameters: Parameters) -> Row:
     replicas, hops = parameters["replicas"], parameters["hops"]
     regions = MATCHING // replicas
-    network, watch = _network(
+    network, watch = star(
         "regions-unicast",
         _options(
             matching="regions",
@@ -262,7 +222,7 @@ def _application(parameters: Parameters) -> Row:
                 hops=2,
                 rendezvous=f"hash:{APPLICATIONS[name]().profile.key}",
             )
-    network, watch = _network(protocol, options)
+    network, watch = star(protocol, options)
     workload = APPLICATIONS[name](seed=3, scale=10)
     predicates = [p for _, p in workload.subscriptions(0, SUBSCRIPTIONS)]
     events = workload.events(0, parameters["events"])

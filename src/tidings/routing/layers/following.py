@@ -78,6 +78,17 @@ def decided(application: str, epoch: Epoch, need: Need, before: Decision) -> Dec
     return Decision(_serving(application, epoch, visits, stored, before.serving), widths)
 
 
+def _widths(epoch: Epoch) -> dict[int, Width]:
+    """The windows of an epoch that are not H steps of one region each."""
+    if epoch.placement is None:
+        return {}
+    shape = epoch.placement.shape
+    runs = {key: shape.runs(key) for key in range(shape.regions + 2)}
+    widths = {key: Width(len(found), len(found[0])) for key, found in runs.items()}
+    usual = Width(min(epoch.settings.hops, shape.regions), 1)
+    return {key: width for key, width in widths.items() if width != usual}
+
+
 def _steps(before: int, subscriptions: int, room: int, hops: int) -> int:
     """How many regions the subscriptions of a key need; fewer than before only if half is enough.
 
@@ -228,16 +239,21 @@ class Following:
         regions = used.placement.shape.regions
         need = self._need(heard.values(), regions)
         known = used.adapted
-        before = Decision(0, {})
-        if known is not None:
-            widths = {key: Width(steps, spread) for key, steps, spread in known.widths}
-            before = Decision(known.serving, widths if known.regions == regions else {})
+        before = Decision(0 if known is None else known.serving, _widths(used))
         after = decided(self.application, used, need, before)
         if after != before:
             number = 1 if known is None else known.number + 1
             widths_told = tuple((key, *width) for key, width in sorted(after.widths.items()))
             self._adapt(
-                Adapted(self.application, number, self.node, after.serving, regions, widths_told),
+                Adapted(
+                    self.application,
+                    number,
+                    self.node,
+                    after.serving,
+                    regions,
+                    widths_told,
+                    max((width.steps for width in after.widths.values()), default=0),
+                ),
                 now,
                 out,
             )

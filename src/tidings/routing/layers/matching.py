@@ -269,7 +269,7 @@ class Matching:
     def received_adapted(self, adapted: Adapted, now: int, out: list[Action]) -> None:
         """A node has decided how places follow load: all must use the same."""
         known = self.adapted
-        if adapted.serving < 0 or any(
+        if min(adapted.serving, adapted.usual) < 0 or any(
             steps < 1 or spread < 1 for _, steps, spread in adapted.widths
         ):
             out.append(Drop("widths that cannot be", adapted))

@@ -87,6 +87,8 @@ class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if adapted is not None and adapted.regions == regions:
             widths = {key: Width(steps, spread) for key, steps, spread in adapted.widths}
             shape = shape._replace(widths=widths)
+        elif adapted is not None and self.room:
+            shape = shape._replace(hops=min(self.hops, adapted.usual or self.hops))
         return Placement.of(application, members, shape, self.division, weights)
 
 

@@ -95,6 +95,16 @@ class Store:
                     found.update((self._owners[int(n)], one) for n in matcher.match(event))
         return found
 
+    def count(self, regions: int, asked: Iterable[tuple[int, int]]) -> int:
+        """How many subscriptions an event is compared with."""
+        found = self._counts
+        return sum(
+            count
+            for home, key in asked
+            for one in (self._indices.get((regions, home), {}) if key == ANY else (key,))
+            if (count := found.get((regions, home, one), 0))
+        )
+
     def publics(self, owners: Iterable[str]) -> dict[str, bytes]:
         """The keys of those owners who have told one."""
         shelves = ((owner, self.holdings.get(owner)) for owner in owners)
