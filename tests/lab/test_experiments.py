@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tidings.lab import results, routers, zoo
+from tidings.lab import quotes, results, routers, zoo
 from tidings.lab.catalogue import EXPERIMENTS
 from tidings.lab.code import version_of
 from tidings.lab.experiment import SETTINGS, Experiment, generator, identity
@@ -217,3 +217,14 @@ def test_without_the_zoo_networks_are_generated_and_the_report_says_so(
         assert EXPERIMENTS["u1-schemes"].sweep("tiny")
     finally:
         zoo.networks.cache_clear()
+
+
+def test_without_padres_quotes_are_drawn_and_the_report_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quotes, "FOLDER", tmp_path / "absent")
+    experiment = EXPERIMENTS["s12-covering"]
+    sweep = [row for row in experiment.sweep("tiny") if row["subscriptions"] == 12]
+    assert {row["source"] for row in sweep} == {"drawn"}
+    found = [{**row, **result} for row in sweep for result in experiment.measure(row)]
+    assert any("are not beside this clone" in claim.why for claim in experiment.claims(found))

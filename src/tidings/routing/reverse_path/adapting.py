@@ -13,9 +13,9 @@ rung would tell is known on every rung.
 What a coarser rung would waste is not known. For `everything` there is a forecast: neighbours say
 how many events they have not sent. These are only the events that reach the neighbour. So a step up
 is a *trial*. It begins when a link has spent enough since the last one, and the forecast is good.
-It ends once it has lost a sixteenth of that, or a few events (hysteresis). A trial that fails
-doubles what must be spent before the next one (backoff). So trials cost a link a small part of what
-it spends.
+It ends once it has lost a sixteenth of that, or a few events; more, if the rung has saved more
+before (hysteresis). A trial that fails doubles what must be spent before the next one (backoff). So
+trials cost a link a small part of what it spends.
 
 Steps are taken after a *window*, counted in changes and events, never in time; only a trial that
 loses too much ends at once. What a step makes superfluous is taken back later, when that is cheap
@@ -33,7 +33,9 @@ RUNGS: Final[tuple[Rung, ...]] = ("covering", "merging", "everything")
 COVERING, MERGING, EVERYTHING = range(3)
 WINDOW: Final = 16  # changes and events, between two steps of a link
 SHARE: Final = 16  # a trial may lose this part of what is spent between two trials
-SLACK: Final = 512  # bytes, and this much in any case: a few events
+SLACK: Final = 256  # bytes, and this much in any case: two events or so
+EARNED: Final = 4  # a rung that has saved something may lose this part of it again,
+MOST_SLACK: Final = 1_024  # up to this
 LONGEST: Final = 64  # times the first interval between two trials, at most
 CHEAP: Final = 32  # times the bytes of taking back must have been spent, or saved, before
 PACKET: Final = 60  # bytes of a change besides its filters, with its acknowledgements
@@ -109,7 +111,8 @@ class Ladder:
 
     @property
     def _fails(self) -> bool:
-        return self._rung > COVERING and self._lost > max(SLACK, self._interval // SHARE)
+        earned = min(MOST_SLACK, max(SLACK, self._saved // EARNED))
+        return self._rung > COVERING and self._lost > max(earned, self._interval // SHARE)
 
     @property
     def _next(self) -> int:
