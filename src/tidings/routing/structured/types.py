@@ -45,7 +45,7 @@ def placed_in(options: HermesOptions, text: str) -> Mapping[int, str]:
     """By tree, what of a predicate lies there.
 
     >>> placed_in(HermesOptions(trees=9), "class = 'alert' and severity > 2 or price > 5")
-    {8: "class = 'alert' and severity > 2", -1: 'price > 5'}
+    {3: "class = 'alert' and severity > 2", -1: 'price > 5'}
     """
     by_hash = ByHash(options.type)
     try:
