@@ -41,7 +41,6 @@ FATAL: Final = (
     *("denied", "application", "version", "out-of-turn"),
     *("malformed", "slow", "replaced"),
 )
-AHEAD: Final = 1 << 20  # requests of a process after its position was stored, at most
 SOURCES: Final = 4_096  # routers whose newest event a client remembers
 Settled = Callable[[int, Exception | None], None]  # how many publications, and what went wrong
 Answered = Callable[[Exception | None, Any], None]
@@ -184,6 +183,7 @@ class ClientCore:
         self._stream: Stream | None = None
         self._timer: Timer | None = None
         self._session = ""
+        self._inherited: Inbox | None = None  # that of a position, until a router knows it
         self._heard = 0
         # By source, its life and the newest number of its events: delivered, and before this
         # session. What another router delivers of these would come twice.
@@ -260,14 +260,11 @@ class ClientCore:
         self._session = position.session
         self._heard = self._take_due = self._take_said = position.taken
         self._noticed = self._noticed_said = position.noticed
-        # Its requests since then have numbers that must not come again: the router skips those.
-        self._request = position.requested + AHEAD
+        self._request = position.requested
         self._subscribed = position.subscription
         inbox = Inbox(position.subscription, position.predicate, self._taken)
-        self.inboxes[inbox.id] = inbox
-        # That process may have asked for another predicate since.
-        again = m.Subscribe(self._next_request(), inbox.id, inbox.predicate)
-        self._ask(again, partial(self._resubscribed, inbox))
+        inbox.accepted = True
+        self.inboxes[inbox.id] = self._inherited = inbox
         return inbox
 
     def unconnected(self, why: Exception) -> None:
@@ -321,11 +318,25 @@ class ClientCore:
             self._take_said = 0
             for asked in self._asked.values():
                 stream.send(asked.message)
+            self._inherit(message.requested)
         elif not first:
             self._begin_anew(stream)
+        self._inherited = None
         self._ask_more()
         self._tell_change(first, message.resumed)
         stream.schedule()
+
+    def _inherit(self, requested: int) -> None:
+        """Ask for the subscription of a position again, once.
+
+        Other processes may have gone on from there before. They may have asked for another
+        predicate, and the router skips requests whose numbers it knows.
+        """
+        if self._inherited is not None:
+            self._request = max(self._request, requested)
+            inbox = self._inherited
+            again = m.Subscribe(self._next_request(), inbox.id, inbox.predicate)
+            self._ask(again, partial(self._resubscribed, inbox))
 
     def _tell_change(self, first: bool, resumed: bool) -> None:
         if first:

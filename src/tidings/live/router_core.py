@@ -662,7 +662,8 @@ class RouterCore:
         stream.polite = True
         self.counts.sessions_resumed += resumed
         credit = self.limits.credit, self.limits.credit_bytes
-        stream.send(m.Opened(self.node, session.key, resumed, session.received, *credit))
+        newest = session.received, *credit, session.requested
+        stream.send(m.Opened(self.node, session.key, resumed, *newest))
         session.attach(stream, *said)
 
     def _check_application(self, name: str, principal: Principal) -> None:

@@ -107,7 +107,7 @@ class Session:
         self._batches: deque[Batch] = deque()
         self._batch_bytes = 0
         self._held = False  # whether its publications wait for a gate
-        self._requested = 0  # the newest request that has arrived
+        self.requested = 0  # the newest request that has arrived
         self._requests: deque[Any] = deque()
         self._busy = False  # with a request
         self._notices: deque[bytes] = deque()  # that the client has not acknowledged, as frames
@@ -508,9 +508,9 @@ class Session:
     # Requests
 
     def _request(self, message: Any) -> None:
-        if message.request <= self._requested:
+        if message.request <= self.requested:
             return  # sent again, and received before
-        self._requested = message.request
+        self.requested = message.request
         self._requests.append(message)
         if len(self._requests) > self._limits.requests:
             raise WireError("out-of-turn", f"more than {self._limits.requests} open requests")

@@ -332,8 +332,8 @@ def taken_is_any(self: Session, number: int, noticed: int) -> None:
 
 def requests_again(self: Session, message: Any) -> None:
     """Requests that come again are not answered, and neither are those that come after them."""
-    if message.request <= self._requested:
-        self._requested = 2**62
+    if message.request <= self.requested:
+        self.requested = 2**62
         return
     _request(self, message)
 

@@ -14,7 +14,7 @@ CODES: Final = {
     "protocol": "the routers do not run the same protocol with the same options",
     "denied": "the token is unknown, or does not allow this",
     "application": "the router does not have the application, or not its key",
-    "full": "there is no room for another connection",
+    "full": "there is no room for another connection, or for another session of the application",
     "silent": "nothing has arrived for too long",
     "linked": "the two routers are linked already",
     "replaced": "another connection has replaced this one",

@@ -72,6 +72,7 @@ class Opened(Struct, frozen=True, array_like=True, tag=3):
     published: Number  # the newest publication received from the session
     credit: Number  # publications that the client may have unacknowledged
     credit_bytes: Number
+    requested: Number = 0  # the newest request received from the session
 
 
 class Failed(Struct, frozen=True, array_like=True, tag=4):
