@@ -35,8 +35,8 @@ def test_verdicts_in_words() -> None:
 
 def test_a_statement_is_counted_once_whatever_measures_it(tmp_path: Path) -> None:
     sections = [
-        section(tmp_path, "one", HOLDS, FAILS, OTHER_READING, SLOW, OURS),
-        section(tmp_path, "two", HOLDS, OPEN),
+        section(tmp_path, "u1-one", HOLDS, FAILS, OTHER_READING, SLOW, OURS),
+        section(tmp_path, "u1-two", HOLDS, OPEN),
     ]
     found = {statement.text: statement.verdict for statement in statements(sections)}
     assert found == {
@@ -48,7 +48,7 @@ def test_a_statement_is_counted_once_whatever_measures_it(tmp_path: Path) -> Non
 
 
 def test_the_conclusion_comes_first_and_gives_reasons(tmp_path: Path) -> None:
-    page = _page([section(tmp_path, "one", HOLDS, FAILS)], "tiny")
+    page = _page([section(tmp_path, "u1-one", HOLDS, FAILS)], "tiny")
     before, _, _ = page.partition("<article")
     assert "2 different statements" in before
     assert "Sets are not draws." in before

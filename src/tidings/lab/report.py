@@ -34,6 +34,7 @@ CLASSES: Final = {  # of the style sheet
     AGREES: "yes", FAILS: "no", READING: "some", OPEN: "open", TIME: "open", OURS: "open",
 }  # fmt: skip
 COUNTED: Final = (AGREES, FAILS, READING, TIME, OPEN)  # as the summary of a paper lists them
+MANY: Final = {AGREES: "agree", FAILS: "do not agree", READING: "depend on the reading"}
 SHOWN_ERRORS: Final = 5
 MAX_VALUES: Final = 12  # of a parameter that the report lists
 
@@ -109,7 +110,7 @@ def statements(sections: Iterable[Section]) -> list[Statement]:
     """
     found: dict[tuple[str, str], Statement] = {}
     for section in sections:
-        paper = section.experiment.parts[0][0] if section.experiment.parts else ""
+        paper = section.experiment.name[0].upper()
         for claim in section.claims:
             if claim.place != BEYOND:
                 key = paper, claim.statement
@@ -121,8 +122,8 @@ def statements(sections: Iterable[Section]) -> list[Statement]:
 def _page(sections: list[Section], setting: Setting) -> str:
     body = [
         "<h1>The papers, measured again</h1>",
-        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>. Written "
-        f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
+        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>{_commits(sections)}. "
+        f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
         *_conclusion(statements(sections)),
         *_overview(sections),
         *(line for section in sections for line in _article(section, setting)),
@@ -137,20 +138,26 @@ def _page(sections: list[Section], setting: Setting) -> str:
     )
 
 
+def _commits(sections: list[Section]) -> str:
+    """The code that measured the results, if it was in a clone."""
+    found = sorted({commit for section in sections for commit in section.found.commits if commit})
+    return f", measured at {_text(', '.join(found))}" if found else ""
+
+
 def _conclusion(found: list[Statement]) -> Iterator[str]:
     """What holds, what does not, and why."""
     yield "<h2>In short</h2><ul>"
     for paper in sorted({statement.paper for statement in found}):
         counts = Counter(statement.verdict for statement in found if statement.paper == paper)
         text = ", ".join(
-            f'<span class="{CLASSES[name]}">{counts[name]} {name}</span>'
+            f'<span class="{CLASSES[name]}">{_counted(counts[name], name)}</span>'
             for name in COUNTED
             if counts[name]
         )
-        yield (
-            f"<li><b>{_text(PAPERS.get(paper, 'no paper'))}</b>: {counts.total()} different "
-            f"statements: {text}.</li>"
+        different = (
+            "one statement" if counts.total() == 1 else f"{counts.total()} different statements"
         )
+        yield f"<li><b>{_text(PAPERS[paper])}</b>: {different}: {text}.</li>"
     yield "</ul>"
     against = [one for one in found if one.verdict in (FAILS, READING)]
     if not against:
@@ -163,6 +170,11 @@ def _conclusion(found: list[Statement]) -> Iterator[str]:
             f"{_text(claim.place)})</i>. {_text(_first_sentence(claim.why or claim.measured))}</li>"
         )
     yield "</ol>"
+
+
+def _counted(count: int, name: str) -> str:
+    """How many statements have a verdict, in words."""
+    return f"{count} {name if count == 1 else MANY.get(name, name)}"
 
 
 def _first_sentence(text: str) -> str:
@@ -296,4 +308,7 @@ overflow-wrap:anywhere}
 .about dt{font-weight:600}.about dd{margin:0}
 .trouble{color:#b3261e}.shown{font-size:.85em;overflow-wrap:anywhere}
 code{background:#f3f3f3;padding:.1em .3em}
+@media(max-width:40em){body{margin:1em auto;padding:0 .7em}th,td{padding:.4em .3em}
+td{overflow-wrap:anywhere}.verdict{white-space:normal}.about{grid-template-columns:1fr}
+.about dd{margin-bottom:.4em}figure{overflow-x:auto}figure svg{min-width:36em}}
 """

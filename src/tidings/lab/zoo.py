@@ -87,6 +87,12 @@ def graph_of(text: str, weights: str = DISTANCE) -> Graph:
         return topology(file)
 
 
+def origin_of(rows: Iterable[Parameters]) -> str:
+    """Where the networks of some results come from, and how many they are."""
+    real = {row["topology"] for row in rows if row["topology"].startswith(ZOO)}
+    return f"{len(real)} networks of the Internet Topology Zoo." if real else networks().origin
+
+
 def path_of(text: str) -> str:
     """The text by which `topology` finds a network; links of the Zoo weigh 1."""
     return f"file:{_archive()}#{text.removeprefix(ZOO)}" if text.startswith(ZOO) else text

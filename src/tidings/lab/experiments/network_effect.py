@@ -31,7 +31,7 @@ from tidings.lab.routers import (
     times,
     without_collections,
 )
-from tidings.lab.zoo import graph_of, networks, sample
+from tidings.lab.zoo import graph_of, origin_of, sample
 from tidings.matching.forwarding import ForwardingTable
 from tidings.overlay.graph import Graph
 from tidings.overlay.paths import trees
@@ -242,7 +242,7 @@ def _real(rows: Rows, alone: dict[str, Mean], tree: dict[str, Mean], passed: int
         "on the longest path of a real network a message takes less time than at one router",
         f"in so many of {len(measured)} networks: "
         + ", ".join(f"{LABELS[m]} {count}" for m, count in faster.items())
-        + f". {networks().origin}",
+        + f". {origin_of(measured)}",
         decided(placed, all(faster[m] >= 0.9 * len(measured) for m in MAPS)),
         "Holds if it does in nine of ten networks with both maps. A router takes the mean time of "
         "those on the path through the tree. Forwarding time only: as in the paper, the delay of "

@@ -18,7 +18,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
-from tidings.lab.zoo import networks, path_of, sample
+from tidings.lab.zoo import origin_of, path_of, sample
 from tidings.routing.protocol import MILLISECOND, SECOND, Timing
 from tidings.routing.source_trees.letter import LetterRouter
 from tidings.sim.trial import Options, Trial
@@ -124,7 +124,7 @@ def claims(rows: Rows) -> list[Claim]:
             "pruning advertisements avoids paths that are already set up with forwarding state",
             f"as printed, {_by_pull(printed, 'missed', 'expected')} of the deliveries to "
             "subscriptions that are held are missed; mended, "
-            f"{_by_pull(mended, 'missed', 'expected')}. {networks().origin}",
+            f"{_by_pull(mended, 'missed', 'expected')}. {origin_of(rows)}",
             sum(r["missed"] for r in printed) == sum(r["missed"] for r in mended),
             "Agrees if nothing more is missed than by the mended protocol, which only misses what "
             "is published before an advertisement has arrived. As printed, an advertisement stops "

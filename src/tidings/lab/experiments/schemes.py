@@ -17,7 +17,7 @@ from tidings.lab.experiment import (
     generator,
     select,
 )
-from tidings.lab.zoo import graph_of, networks, sample
+from tidings.lab.zoo import graph_of, origin_of, sample
 from tidings.matching.workload import ForwardingWorkload
 from tidings.overlay.paths import unique_paths
 from tidings.routing.delivery import deliver, judge
@@ -100,7 +100,7 @@ def claims(rows: Rows) -> list[Claim]:
             "2.3, 3",
             "PSF, iPS, PIF and DRP are correct and latency-minimal",
             f"{lost} of {sum(r['expected'] for r in rows):,} deliveries missed, greatest stretch "
-            f"{longest:.2f}. {networks().origin}",
+            f"{longest:.2f}. {origin_of(rows)}",
             lost == 0 and longest == 1.0,
         ),
         Claim(

@@ -18,7 +18,7 @@ from tidings.lab.experiment import (
     select,
 )
 from tidings.lab.experiments.memory import FAMILIES, drawn_interests, made, mean
-from tidings.lab.zoo import graph_of, networks, sample
+from tidings.lab.zoo import graph_of, origin_of, sample
 from tidings.routing.memory import Scale, Size
 from tidings.routing.network import Network
 from tidings.routing.source_trees import ips, psf
@@ -110,7 +110,7 @@ def claims(rows: Rows) -> list[Claim]:
             + _by_family(rows, "rewritten", "rows_ips"),
             None,
             "The paper leaves how often that happens in real networks out of its scope. "
-            + networks().origin,
+            + origin_of(rows),
         ),
         Claim(
             BEYOND,
