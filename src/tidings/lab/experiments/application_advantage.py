@@ -29,7 +29,8 @@ SIZES: Final = {
     "quick": (10, 100, 1_000),
     "tiny": (10, 50),
 }
-MOST: Final = {"alerts": 300}  # patterns in texts: covering them is slow, a minute for a thousand
+# Covering is slow for patterns in texts, a minute for a thousand, and for boxes that overlap.
+MOST: Final = {"alerts": 300, "places": 3_000}
 SEEDS: Final = {"full": 5, "quick": 3, "tiny": 2}
 
 

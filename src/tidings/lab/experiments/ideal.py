@@ -43,7 +43,7 @@ MAX_NODES: Final = 200  # trees of all nodes are built for each network
 def sweep(setting: Setting) -> list[Parameters]:
     return [
         {"topology": text, "weights": weights, "events": EVENTS[setting]}
-        for text in sample(TOPOLOGIES[setting])
+        for text in sample(TOPOLOGIES[setting], (1, MAX_NODES))
         for weights in (DISTANCE, HOPS)
     ]
 
