@@ -218,6 +218,7 @@ class Trial:
         self._verbs = Random(f"talk {options.seed}")
         self._resets = Random(f"resets while it runs {options.seed}")
         self._told: dict[str, Any] = {}  # the newest settings that someone has given
+        self._told_at = ""  # the node at which
         self._advertised: dict[str, list[str]] = {}  # by node: ids of advertisements
         self._promised: dict[str, AnyWant] = {}  # by id of an advertisement
         if options.talks:
@@ -543,14 +544,15 @@ class Trial:
         assert self.row.resets is not None
         self._told = self.row.resets(self._resets)
         running = [node.name for node in self.network.nodes.values() if node.running]
-        self.network.tell(self._resets.choice(running), Configure("", self._told))
+        self._told_at = self._resets.choice(running)
+        self.network.tell(self._told_at, Configure("", self._told))
 
     def _reset_when_stable(self) -> None:
-        """The same, and all nodes must come to have them."""
+        """The same, and all nodes in reach must come to have them: some may have left for good."""
         self.change(self._reset)
-        for node in self.network.nodes.values():
-            if node.running and not self.row.has(node.router, self._told):
-                self.oracle.violated(self.network.now, f"{node.name} does not have {self._told}")
+        for name in self.truth().reaches(self._told_at):
+            if not self.row.has(self.network.nodes[name].router, self._told):
+                self.oracle.violated(self.network.now, f"{name} does not have {self._told}")
 
     def change(self, change: Callable[[], None]) -> None:
         """Change something while users publish and subscribe, and wait for it to be right."""
