@@ -17,7 +17,7 @@ from tidings.routing.packets import Publication
 from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
 from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.faults import FAULTS
-from tidings.sim.layer_plants import FOLLOWING
+from tidings.sim.layer_plants import FOLLOWING, KEYED
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import Test as Condition
 from tidings.sim.load import Want, draw_event, draw_want
@@ -138,6 +138,15 @@ def test_every_pair_of_layers_bears_all_faults(who: str, how: str) -> None:
 def test_places_that_follow_load_bear_all_faults() -> None:
     assert not failures(list(swarm("small", FOLLOWING, ALL_FAULTS, range(300))))
     assert not failures(list(swarm("ba:40", FOLLOWING, ALL_FAULTS, range(40))))
+
+
+@pytest.mark.swarm
+def test_settings_are_not_owed_to_nodes_that_are_cut_off() -> None:
+    """In this seed a node leaves for good, and the tree falls apart before settings change."""
+    verdict = run_trial(draw_options(3, "small", KEYED, ALL_FAULTS))
+    assert not failures([verdict])
+    assert verdict.options.resets
+    assert verdict.ledger.faults["leave"]
 
 
 @pytest.mark.swarm

@@ -255,11 +255,13 @@ class Timing(NamedTuple):
 USUAL: Final = Timing()
 
 
-def earliest(one: int | None, other: int | None) -> int | None:
-    """The earlier of two times, where None is never."""
-    if one is None or (other is not None and other < one):
-        return other
-    return one
+def earliest(*times: int | None) -> int | None:
+    """The earliest of some times, where None is never."""
+    found = None
+    for time in times:
+        if time is not None and (found is None or time < found):
+            found = time
+    return found
 
 
 def all_wanted(events: Sequence[dict[str, Any]]) -> Sequence[int]:

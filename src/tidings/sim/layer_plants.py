@@ -15,10 +15,11 @@ from tidings.routing.layers.matching import Matching
 from tidings.routing.layers.placement import Regions
 from tidings.routing.layers.rendezvous import Keys
 from tidings.routing.layers.router import LayeredRouter
+from tidings.routing.layers.store import ANY
 from tidings.routing.layers.walks import Choice, Walks
 from tidings.routing.packets import Adapted, Listed, Walk
 from tidings.routing.planes.once import Numbered, Once
-from tidings.routing.protocol import Action, Drop
+from tidings.routing.protocol import Action, Drop, Timing
 
 KEYED: Final = "regions-list:rendezvous=hash:kind,hops=2,replicas=2,places=2"
 FOLLOWING: Final = (  # places follow load, and soon
@@ -40,6 +41,34 @@ class LastRegionLeftOut(Walks):
     def choices(self, epoch: Epoch, keys: Keys, draw: int = 0) -> list[Choice]:
         found = super().choices(epoch, keys, draw)
         return found[:-1] if len(found) > 1 else found
+
+
+class WalkRestarts(Walks):
+    """Begins a walk anew at its first region when an answer is late."""
+
+    def __init__(self, node: str, timing: Timing) -> None:
+        super().__init__(node, timing)
+        self._whole: dict[tuple[int, int], tuple[Walk, list[Choice]]] = {}
+
+    def begin(self, walk: Walk, choices: list[Choice], now: int, part: int = 0) -> None:
+        super().begin(walk, choices, now, part)
+        self._whole[walk.number, part] = (walk, choices)
+
+    def late(self, now: int) -> list[tuple[Walk, bool]]:
+        for name, walking in self._walking.items():
+            if walking.at <= now:
+                walking.walk, walking.choices = self._whole[name]
+        return super().late(now)
+
+
+class MetTwice(Walks):
+    """Asks for the subscriptions of every key, so one with two places may be met at both."""
+
+    def choices(self, epoch: Epoch, keys: Keys, draw: int = 0) -> list[Choice]:
+        return [
+            choice._replace(asked=tuple((home, ANY) for home, _ in choice.asked))
+            for choice in super().choices(epoch, keys, draw)
+        ]
 
 
 class OneAnswerIsEnough(Matching):
@@ -156,6 +185,8 @@ class LayerBug(NamedTuple):
 LAYER_BUGS: Final[dict[str, LayerBug]] = {
     "literal window": LayerBug(_with(LiteralWindow)),
     "last region left out": LayerBug(_with(walks=LastRegionLeftOut)),
+    "walk restarts": LayerBug(_with(walks=WalkRestarts), first=17),
+    "met twice by two places": LayerBug(_with(walks=MetTwice)),
     "one answer is enough": LayerBug(_with(OneAnswerIsEnough)),
     "used at once": LayerBug(_with(epochs=UsedAtOnce)),
     "break before make": LayerBug(_with(epochs=BreakBeforeMake)),

@@ -466,4 +466,5 @@ class Network:
         return known[source].get(target)
 
     def _arrive(self, time: int, source: Node, target: str, packet: Packet) -> None:
-        self._push(time, ARRIVAL, source.name, self.nodes[target], packet)
+        self._order += 1
+        heappush(self._queue, (time, self._order, ARRIVAL, source.name, self.nodes[target], packet))

@@ -124,7 +124,7 @@ class Condition:
 
     def holds(self, event: Event) -> bool:
         """Whether some value of the attribute meets it."""
-        return any(self._meets(value) for value in values(event, self.name))
+        return any(map(self._meets, values(event, self.name)))
 
     def _meets(self, value: Scalar) -> bool:
         if self.type and type(value) not in TYPES[self.type]:
@@ -246,9 +246,11 @@ class Together:
 
     def holds(self, event: Event) -> bool:
         """Whether an event matches."""
-        if self.word == "and":
-            return all(part.holds(event) for part in self.parts)
-        return any(part.holds(event) for part in self.parts)
+        decisive = self.word == "or"
+        for part in self.parts:
+            if part.holds(event) is decisive:
+                return decisive
+        return not decisive
 
     def __str__(self) -> str:
         return f" {self.word} ".join(
@@ -280,10 +282,9 @@ Predicate = Condition | Negation | Together | Always
 def values(event: Any, name: str) -> Iterator[Scalar]:
     """The values of an attribute, on every path that leads to it."""
     if isinstance(event, dict):
-        for key, value in event.items():
-            if key == name:
-                yield from _scalars(value)
-            elif name.startswith(f"{key}."):
+        yield from _scalars(event.get(name))
+        for key, value in event.items() if "." in name else ():
+            if name.startswith(f"{key}."):
                 yield from values(value, name[len(key) + 1 :])
     elif isinstance(event, list | tuple):
         for item in event:

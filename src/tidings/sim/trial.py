@@ -218,7 +218,7 @@ class Trial:
         self._verbs = Random(f"talk {options.seed}")
         self._resets = Random(f"resets while it runs {options.seed}")
         self._told: dict[str, Any] = {}  # the newest settings that someone has given
-        self._told_at = ""  # the node to which they were given
+        self._told_at = ""  # the node at which
         self._advertised: dict[str, list[str]] = {}  # by node: ids of advertisements
         self._promised: dict[str, AnyWant] = {}  # by id of an advertisement
         if options.talks:
@@ -548,7 +548,7 @@ class Trial:
         self.network.tell(self._told_at, Configure("", self._told))
 
     def _reset_when_stable(self) -> None:
-        """The same, and all nodes in reach must come to have them."""
+        """The same, and all nodes in reach must come to have them: some may have left for good."""
         self.change(self._reset)
         for name in self.truth().reaches(self._told_at):
             if not self.row.has(self.network.nodes[name].router, self._told):

@@ -198,10 +198,6 @@ class Asking:
             self.counts["misplaced"] += len(outside)
             out.append(Drop("a match outside its window: the rendezvous function is wrong", walk))
 
-    def timer(self) -> int | None:
-        """When to wake."""
-        return self.walks.timer()
-
     def wake(self, now: int, out: list[Action]) -> None:
         """Send again what was not answered."""
         for walk, given_up in self.walks.late(now):

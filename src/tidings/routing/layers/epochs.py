@@ -54,6 +54,12 @@ class Epoch(NamedTuple):
         placement = settings.placement(application, members, adapted) if members else None
         return cls(digest, settings, lives, placement, adapted)
 
+    def is_of(self, settings: Layering, lives: dict[str, int], adapted: Adapted | None) -> bool:
+        """Whether it is the epoch of these nodes."""
+        if settings is not self.settings or lives != self.lives:
+            return False
+        return not settings.adapts() or adapted is self.adapted
+
 
 class Epochs:
     """The epochs of one application at one node: the newest last, and the one in use."""
@@ -95,10 +101,14 @@ class Epochs:
         self.reports[report.node] = report
         return True
 
-    def report_of(self, node: str) -> Report | None:
-        """What another node has reported in the life that it has in the newest epoch."""
-        report = self.reports.get(node)
-        return report if report and report.life == self.newest.lives.get(node) else None
+    def _reported(self) -> list[tuple[str, Report | None]]:
+        """The other nodes, and what each has reported in its life in the newest epoch."""
+        reports = self.reports
+        return [
+            (node, r if (r := reports.get(node)) is not None and r.life == life else None)
+            for node, life in self.newest.lives.items()
+            if node != self.node
+        ]
 
     def others(self) -> list[str]:
         """All other nodes of the newest epoch."""
@@ -119,24 +129,24 @@ class Epochs:
     def not_placed(self) -> list[str]:
         """The nodes that have yet to report the newest epoch as placed."""
         digest = self.newest.digest
-        found = [n for n in self.others() if not (r := self.report_of(n)) or r.placed != digest]
+        found = [node for node, r in self._reported() if r is None or r.placed != digest]
         return found if self.placed == digest else [*found, self.node]
 
     def not_using(self) -> list[str]:
         """The nodes that have yet to report that they use the newest epoch."""
         digest = self.newest.digest
-        found = [n for n in self.others() if not (r := self.report_of(n)) or r.used != digest]
+        found = [node for node, r in self._reported() if r is None or r.used != digest]
         return found if self.used.digest == digest else [*found, self.node]
 
     def all_use_a_kept_one(self) -> bool:
         """Whether every node publishes by an epoch in which this one has placed all it has."""
         kept = {epoch.digest for epoch in self.kept}
-        return all((r := self.report_of(n)) and r.used in kept for n in self.others())
+        return all(r is not None and r.used in kept for _, r in self._reported())
 
     def unneeded(self) -> frozenset[int]:
         """The oldest epochs, which nobody uses any more."""
         digests = [epoch.digest for epoch in self.kept]
-        used = {self.used.digest} | {r.used for n in self.others() if (r := self.report_of(n))}
+        used = {self.used.digest} | {r.used for _, r in self._reported() if r is not None}
         places = [digests.index(digest) for digest in used if digest in digests]
         return frozenset(digests[: min(places, default=0)])
 

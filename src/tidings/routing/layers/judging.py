@@ -81,6 +81,8 @@ def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[st
         lives = {other: nodes[other].plane.life for other in truth.reaches(name)}
         matching = nodes[name].layers.matching
         yield from wrong_placements(name, matching, lives, situation)
+        if situation.exact and matching.walks.count:
+            yield f"{name} still waits for answers to {matching.walks.count} walks"
     if situation.exact:
         yield from wrong_subscriptions(nodes, situation)
 

@@ -67,7 +67,7 @@ class Lists:
 
     def timer(self) -> int | None:
         """When to wake."""
-        return min((until for until, _ in self._held), default=None)
+        return min(until for until, _ in self._held) if self._held else None
 
     def wake(self, now: int, out: list[Action]) -> None:
         """Give up what has been held for too long."""

@@ -247,8 +247,10 @@ class Matching:
 
     def members_changed(self, now: int, out: list[Action]) -> None:
         """Nodes may have come, left or begun a new life."""
-        epoch = Epoch.of(self.application, self.settings, self._lives(), self.adapted)
-        self._adopt(epoch, now, out)
+        lives = self._lives()
+        if not self.epochs.newest.is_of(self.settings, lives, self.adapted):
+            epoch = Epoch.of(self.application, self.settings, lives, self.adapted)
+            self._adopt(epoch, now, out)
 
     def configure(self, settings: Layering, now: int, out: list[Action]) -> None:
         """From now on the application has these settings."""
@@ -392,9 +394,14 @@ class Matching:
 
     def timer(self) -> int | None:
         """When to wake."""
-        own = earliest(self._report_at, earliest(self._compare_at, self._prune_at))
-        own = earliest(own, self.following.timer())
-        return earliest(own, earliest(self.placing.timer(), self.asking.timer()))
+        return earliest(
+            self._report_at,
+            self._compare_at,
+            self._prune_at,
+            self.following.timer(),
+            self.placing.timer(),
+            self.walks.timer(),
+        )
 
     def start(self, now: int) -> None:
         """There is a link: from now on, compare what others hold with what they should."""

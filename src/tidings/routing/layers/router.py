@@ -193,10 +193,8 @@ class LayeredRouter:
 
     def timer(self) -> int | None:
         """When to wake."""
-        when = earliest(self.plane.timer(), self.lists.timer())
-        for layers in self.applications.values():
-            when = earliest(when, layers.matching.timer())
-        return self._clock.shown(when)
+        matchings = [layers.matching.timer() for layers in self.applications.values()]
+        return self._clock.shown(earliest(self.plane.timer(), self.lists.timer(), *matchings))
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""

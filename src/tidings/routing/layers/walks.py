@@ -157,6 +157,11 @@ class Walks:
         """When to look for walks that were not answered."""
         return self._look_at
 
+    @property
+    def count(self) -> int:
+        """How many walks have yet to be answered."""
+        return len(self._walking)
+
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
-        return {"walks": len(self._walking)}
+        return {"walks": self.count}

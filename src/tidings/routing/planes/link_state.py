@@ -119,7 +119,7 @@ class LinkState:
 
     def timer(self) -> int | None:
         """When to wake."""
-        return earliest(self._hello_at, earliest(self._tell_at, self._settle_at))
+        return earliest(self._hello_at, self._tell_at, self._settle_at)
 
     def wake(self, now: int, out: list[Action]) -> bool:
         """Do what is due; True if links have changed and come to rest, so that routes are new."""
