@@ -67,10 +67,13 @@ class Node:
             self.receive(name, Hello(place, 1, 0))
             record = Record(name, place, 1, 0, (("a", 1),))
             self.receive(name, Records((record,)))
-        for _ in range(8):
+        for _ in range(16):  # until its links have been the same for a while
             self.now += SECOND // 8
+            for place, name in enumerate(LINKS, 2):
+                self.receive(name, Hello(place, 1, 0))
             self.answer(self.router.handle(Woken(), self.now))
         assert set(self.router.tables.links) == set(LINKS)
+        assert not self.router.spanning.is_moving
 
     def receive(self, name: str, packet: object) -> float:
         """Let a packet come; returns the seconds that it took."""

@@ -27,14 +27,13 @@ UNSURE: Final = TEXT_ONLY - {"prefix"} | {"holds"}  # operators about which `cov
 class Known:
     """A filter in the order, and its text."""
 
-    __slots__ = ("filter", "key", "number", "text", "unsure")
+    __slots__ = ("filter", "key", "text", "unsure")
 
     def __init__(self, filter: Filter, text: str) -> None:
         self.filter = filter
         self.text = text
         self.key = len(text), text
         self.unsure = any(constraint.operator in UNSURE for constraint in filter)
-        self.number = -1  # in the tree
 
 
 def stands_above(one: Known, other: Known) -> bool:
@@ -62,6 +61,7 @@ class Upwards(Coverings):
     def __init__(self) -> None:
         super().__init__(())
         self._known: list[Known | None] = []
+        self._numbers: dict[str, int] = {}  # in the tree, by text
         self._free: list[int] = []
 
     def add(self, known: Known) -> None:
@@ -75,21 +75,22 @@ class Upwards(Coverings):
             number = len(self._known)
             self._known.append(known)
             self.dropped.append(0)
-        known.number = number
+        self._numbers[known.text] = number
         self.file(number, known.filter)
 
     def remove(self, known: Known) -> None:
         """Take a filter away."""
-        self.unfile(known.number, known.filter)
-        self._known[known.number] = None
-        self._free.append(known.number)
+        number = self._numbers.pop(known.text)
+        self.unfile(number, known.filter)
+        self._known[number] = None
+        self._free.append(number)
 
     def above(self, known: Known) -> Iterator[Known]:
-        """The filters above one."""
-        for number in self.every(known.filter, known.number):
+        """The filters above one, whether or not it is in the tree itself."""
+        for number in self.every(known.filter, self._numbers.get(known.text, -1)):
             other = self._known[number]
             assert other is not None
-            if other is not known and self._over(other, known):
+            if self._over(other, known):
                 yield other
 
     def _over(self, other: Known, known: Known) -> bool:

@@ -16,7 +16,6 @@ from tidings.routing.protocol import (
 )
 from tidings.routing.protocols import Make
 from tidings.routing.reverse_path.covering import Covers
-from tidings.routing.reverse_path.filters import Held
 from tidings.routing.reverse_path.merging import Mergers
 from tidings.routing.reverse_path.router import ReversePathRouter
 
@@ -53,9 +52,7 @@ class MutualUpwards(Upwards):
 
 
 class MutualCovers(Covers):
-    def __init__(self, held: Held) -> None:
-        super().__init__(held)
-        self._up = MutualUpwards()
+    upwards_of = MutualUpwards
 
 
 class EqualsHideEachOther(ReversePathRouter):

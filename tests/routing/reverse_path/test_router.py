@@ -315,6 +315,46 @@ def test_a_new_link_changes_the_tree_and_no_event_is_lost() -> None:
     assert log.links_taken() == {("0", "3")}
 
 
+class WithdrawsAtOnce(ReversePathRouter):
+    def keeps(self, text: str, name: str, now: int) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("row", ["subscriptions", "covering", "advertisements"])
+def test_what_is_wanted_briefly_does_not_travel_round_while_the_tree_changes(row: str) -> None:
+    """A link is told and taken back each filter about once, though links make cycles."""
+    assert changes_of_brief_wishes(row, PROTOCOLS[row].make) <= 4
+
+
+def test_the_bug_that_everything_is_withdrawn_at_once_is_caught() -> None:
+    assert changes_of_brief_wishes("subscriptions", WithdrawsAtOnce) > 10
+
+
+def changes_of_brief_wishes(row: str, make: Any) -> float:
+    """The changes a link of the network is told for a filter that is soon given up again.
+
+    Meanwhile a node comes that takes over as the root, far away from the former one.
+    """
+    wishes, links = 60, 25
+    network, log = network_of(topology("grid:4x4,weights=10-40", 1), row, make)
+    network.add_node("!")
+    network.add_link("!", "15", 1, MILLISECOND)
+    network.start("!")
+    network.tell("15", LinkUp("!", 1))
+    log.sends.clear()
+    for number in range(wishes):
+        node = f"{number % 16}"
+        network.tell(node, Subscribe("brief", f"x = {number}"))
+        wait(network, 5 * MILLISECOND)
+        network.tell(node, Unsubscribe("brief"))
+        wait(network, 15 * MILLISECOND)
+    wait(network, 4 * SECOND)
+    for name in network.nodes:
+        assert router_of(network, name).spanning.root == "!"
+        assert not router_of(network, name).wanted.who
+    return len(changes(log)) / wishes / links
+
+
 def test_another_link_takes_over_when_one_fails() -> None:
     network, log = network_of(topology("ring:5"), "covering")
     network.tell("2", Subscribe("s", "exists n"))

@@ -7,8 +7,9 @@ bridges. Where links fail, the other links take over; where the root fails, the 
 
 Nodes learn of a change at different moments. So a link that leaves the tree stays in use for a
 while, beside those that come instead (make before break). Meanwhile there may be cycles: nodes
-drop copies of events, and what travels round a cycle of tables ends with it. The neighbour that led
-to the root keeps that role for as long.
+drop copies of events, and what travels round a cycle of tables ends with it. A node whose own links
+change is *moving* for as long, and each such cycle leads through one: it can see to it that what
+travels round is not passed on at once. The neighbour that led to the root keeps that role, too.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class Spanning:
         self._routes = plane.routes
         self._tree: frozenset[str] = frozenset()
         self._changed_at: int | None = None
+        self._moving_until: int | None = None
         self._linger = linger(plane.timing)
 
     def refresh(self, now: int) -> tuple[list[str], list[str]]:
@@ -60,7 +62,10 @@ class Spanning:
         if routes is not self._routes:
             self._routes = routes
             self._changed_at = now
+            before = self._tree
             self._find(routes)
+            if self._tree != before:
+                self._moving_until = now + self._linger
         elif self._changed_at is not None and now >= self._changed_at + self._linger:
             self._changed_at = None
             self.hops = dict(routes.hop)
@@ -82,6 +87,10 @@ class Spanning:
             if name not in self.branches and name in known and known[name].up:
                 self.branches[name] = TreeLink(known[name].life)
                 opened.append(name)
+        if opened:
+            self._moving_until = now + self._linger
+        elif self._moving_until is not None and now >= self._moving_until:
+            self._moving_until = None
         for name, branch in self.branches.items():
             self._lead(name, branch, now)
         return closed, opened
@@ -102,16 +111,23 @@ class Spanning:
             branch.up, branch.up_until = False, None
 
     @property
+    def is_moving(self) -> bool:
+        """Whether links of this node have just come into use, or some are about to go out of it."""
+        return self._moving_until is not None or any(
+            branch.until is not None for branch in self.branches.values()
+        )
+
+    @property
     def is_changing(self) -> bool:
         """Whether former links, or former roles of links, are still in use."""
-        return self._changed_at is not None or any(
-            branch.until is not None or branch.up_until is not None
-            for branch in self.branches.values()
-        )
+        if self._changed_at is not None or self.is_moving:
+            return True
+        return any(branch.up_until is not None for branch in self.branches.values())
 
     def timer(self) -> int | None:
         """When something goes out of use."""
         found = None if self._changed_at is None else self._changed_at + self._linger
+        found = earliest(found, self._moving_until)
         for branch in self.branches.values():
             found = earliest(found, earliest(branch.until, branch.up_until))
         return found

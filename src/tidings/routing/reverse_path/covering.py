@@ -5,16 +5,26 @@ filter above it. Let C be all that want a filter above f. If C is empty, f is to
 is one neighbour, f is told to that neighbour only, since all others hear of the filter above; if it
 has two members, or holds the users of this node, f is told to nobody.
 
-So for each filter it is enough to remember at most two *witnesses*: filters above it that together
-show which of the three it is. When a filter goes away, only those that it is a witness for are
-looked at again. When one comes, or more sources want it, only those that are still told to someone
-can be hidden by it.
-`Covers.by_definition` is the slow twin.
+A neighbour that alone wants f hears of it from nobody. So if C is that neighbour, f is told to
+nobody, too.
+
+For each filter it is enough to remember at most two *witnesses*: filters above it that together
+show which of these it is. When a filter goes away, only those that it is a witness for are looked
+at again.
+
+Witnesses are found among the filters that are told to someone, the *shown* ones: a node that holds
+very many has few of them. That is enough. Let s be in C, by a filter g above f that no other of s
+is above. If g is not shown, then users here, or two neighbours, want filters above g. These are
+above f as well, so f is told to nobody in any case; and what is highest among them is shown. Only
+where `covers` may be unsure, a filter above one above f need not be above f: then all are searched.
+
+When a filter is shown that was not, or more sources want one that is, only shown ones below it can
+be hidden by it. `Covers.by_definition` is the slow twin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from tidings.language.poset import Downwards, Known, Upwards, above_by_definition
 from tidings.routing.reverse_path.filters import HERE, Held, filter_of
@@ -26,40 +36,54 @@ class Covers:
     def __init__(self, held: Held) -> None:
         self.held = held
         self.known: dict[str, Known] = {}
-        self._up = Upwards()
+        self._every = self.upwards_of()
+        self._top = self.upwards_of()  # the shown ones
         self._shown = Downwards()  # those that may have to be told to someone
         self._unsure = 0  # filters of which `covers` may be unsure
         self._witnesses: dict[str, tuple[str, ...]] = {}
         self._relying: dict[str, dict[str, None]] = {}  # by witness
         self._sources: dict[str, frozenset[str]] = {}  # by filter: who wanted it at the last update
 
+    upwards_of: type[Upwards] = Upwards
+
     def update(self, changed: Iterable[str]) -> dict[str, None]:
         """Someone has begun or ceased to want these: all filters that may be told otherwise now."""
-        again: dict[str, None] = {}
         changed = list(changed)
+        again: dict[str, None] = dict.fromkeys(changed)
         for text in changed:
-            again[text] = None
             relying = self._relying.get(text, {})
             if self._has_grown(text):  # what is hidden from everyone stays so
                 again.update((other, None) for other in relying if other in self._shown.known)
-            else:
+            elif not self._is_enough(self.held.who.get(text, {}).keys()):
                 again.update(relying)
             if text not in self.held.who:
                 self._remove(text)
         for text in changed:
             if text in self.held.who and text not in self.known:
                 self._add(text)
-        for text in again:
+        affected = dict.fromkeys(changed)
+        over: dict[str, None] = {}  # filters that may hide others now
+        # What is wide comes first: then what is narrow is hidden at once.
+        for text in sorted(again, key=self._width):
+            before = text in self._shown.known
             self._look(text)
-        below: dict[str, None] = {}
+            after = text in self._shown.known
+            if before or after:
+                affected[text] = None
+            if after and not before:
+                over[text] = None
         for text in changed:
             # What a hidden filter covers is hidden by what hides it; unless `covers` is unsure.
             if text in self._shown.known or (text in self.known and self._unsure):
-                covered = self._shown.below(self.known[text])
-                below.update((other.text, None) for other in covered)
+                over[text] = None
+        below = {other.text: None for text in over for other in self._shown.below(self.known[text])}
         for text in below:
             self._look(text)
-        return {**again, **below}
+        return affected | below
+
+    def _width(self, text: str) -> tuple[int, int]:
+        known = self.known.get(text)
+        return (0, 0) if known is None else (len(known.filter), len(text))
 
     def _has_grown(self, text: str) -> bool:
         """Whether all that wanted a filter at the last update still do."""
@@ -74,39 +98,59 @@ class Covers:
         if filter is not None:
             known = self.known[text] = Known(filter, text)
             self._unsure += known.unsure
-            self._up.add(known)
+            self._every.add(known)
 
     def _remove(self, text: str) -> None:
         known = self.known.pop(text, None)
         if known is not None:
             self._unsure -= known.unsure
-            self._up.remove(known)
+            self._every.remove(known)
             self._rely(text, ())
-            if text in self._shown.known:
-                self._shown.remove(known)
+            self._show(known, False)
 
     def _look(self, text: str) -> None:
-        """Find the witnesses of a filter anew."""
+        """Find the witnesses of a filter anew, unless those that it has are still enough."""
         known = self.known.get(text)
         if known is None:
             return
+        wanting = self.held.who.get(text, {}).keys()
+        sources: set[str] = set()
+        for witness in self._witnesses.get(text, ()):
+            sources |= self.held.who.get(witness, {}).keys()
+        hidden = self._is_enough(sources, wanting)
+        if not hidden:
+            hidden = self._find(known, wanting, self._top)
+        if not hidden and self._unsure:
+            hidden = self._find(known, wanting, self._every)
+        self._show(known, not hidden)
+
+    def _find(self, known: Known, wanting: Set[str], tree: Upwards) -> bool:
+        """Find witnesses in a tree; returns whether they hide a filter from every link."""
         witnesses: list[str] = []
         sources: set[str] = set()
-        for other in self._up.above(known):
+        for other in tree.above(known):
             more = self.held.who.get(other.text, {}).keys() - sources  # it may have got lost
             if more:
                 witnesses.append(other.text)
                 sources |= more
-                if self._is_enough(sources):
+                if self._is_enough(sources, wanting):
                     break
         self._rely(known.text, tuple(witnesses))
-        shown = not self._is_enough(sources)
-        if shown is not (known.text in self._shown.known):
-            (self._shown.add if shown else self._shown.remove)(known)
+        return self._is_enough(sources, wanting)
 
-    def _is_enough(self, sources: set[str]) -> bool:
-        """Whether a filter is hidden from every link, if these want filters above it."""
-        return len(sources) > 1 or HERE in sources
+    def _show(self, known: Known, shown: bool) -> None:
+        if shown is not (known.text in self._shown.known):
+            for index in (self._top, self._shown):
+                (index.add if shown else index.remove)(known)
+
+    def _is_enough(self, sources: Set[str], wanting: Set[str] | None = None) -> bool:
+        """Whether a filter is hidden from every link, if these want filters above it.
+
+        And if none but `wanting` want the filter itself.
+        """
+        if len(sources) > 1 or HERE in sources:
+            return True
+        return wanting is not None and bool(sources) and wanting <= sources
 
     def _rely(self, text: str, witnesses: tuple[str, ...]) -> None:
         for witness in self._witnesses.pop(text, ()):

@@ -11,6 +11,10 @@ may match it; whatever is wanted stays held, and is looked at again when adverti
 Nodes use the links of one spanning tree. Invariant: at every moment what a node has told a link
 covers all that anyone else wants of what may be published behind it. Changes are atomic, so an
 event that matches an established subscription finds a filter that covers it at each node.
+
+While the tree changes, former links and new ones make cycles. A filter that nobody wants any more
+would travel round them, told and withdrawn in turn, as fast as links carry it. So a node whose own
+links change withdraws what it has told only a while later: until then such filters are *kept*.
 """
 
 from __future__ import annotations
@@ -142,6 +146,8 @@ class ReversePathRouter:
         self._queued: list[Publication] = []  # events that wait for an advertisement
         self._up: dict[str, bool] = {}  # by link: whether it led to the root, when last told
         self._joining: list[_InForce] = []  # advertisements to settle, after the first links came
+        self._kept: dict[str, dict[str, int]] = {}  # by link: what is withdrawn later, and when
+        self._kept_adverts: dict[str, int] = {}  # by link: when the next of them are withdrawn
         self._past: set[str] = set()  # links with more to tell than `most_told`
         self._overrun: dict[str, int] = {}  # how much neighbours tell, if more than `MOST_HELD`
         self._reports: dict[str, int] = {}  # by link: waste, as it is reported
@@ -332,7 +338,8 @@ class ReversePathRouter:
         for name in closed:
             self.tables.close(name)
             self.lose(name)
-            del self.base[name], self._up[name]
+            del self.base[name], self._up[name], self._kept[name]
+            self._kept_adverts.pop(name, None)
             self.merged.pop(name, None)
             self.ladders.pop(name, None)
             self._past.discard(name)
@@ -341,6 +348,7 @@ class ReversePathRouter:
         for name in opened:
             self.tables.open(name, self.spanning.branches[name].life)
             self.base[name] = {}
+            self._kept[name] = {}
             self._up[name] = False
             if self.knobs.policy == "adaptive":
                 self.ladders[name] = self.ladder_of(self.knobs.trial)
@@ -393,12 +401,17 @@ class ReversePathRouter:
         if name in self._retell or name in self.advertised.retold:
             self.advertised.retold.pop(name, None)
             affected = {**dict.fromkeys(affected), **base, **self.wanted.who}
+        kept = self._kept[name]
+        due = self._kept_until_now(kept, now) if kept else ()
+        if due:
+            affected = dict.fromkeys((*affected, *due))
         added, removed = [], []
         for text in affected:
             if self.is_told(text, name):
+                kept.pop(text, None)
                 if text not in base:
                     added.append(text)
-            elif text in base:
+            elif text in base and not self.keeps(text, name, now):
                 removed.append(text)
         for text in added:
             base[text] = None
@@ -412,10 +425,34 @@ class ReversePathRouter:
             added, removed = self._merge(name, added, removed)
         elif self.knobs.policy == "everything":
             added, removed = _difference(_everything(base), link.told)
+        for text in due:
+            kept.pop(text, None)
         added, removed = self._bounded(name, added, removed)
-        more, less = self.advertised.news_for(name, link.advertised)
+        more, less = self._adverts_for(name, now)
         if added or removed or more or less or not link.number:
             self.tables.tell(name, added, removed, more, less, now, out)
+
+    def keeps(self, text: str, name: str, now: int) -> bool:
+        """Whether a filter that a link need not be told any more is withdrawn later."""
+        if not self.spanning.is_moving:
+            return False
+        return now < self._kept[name].setdefault(text, now + linger(self.timing))
+
+    def _kept_until_now(self, kept: Mapping[str, int], now: int) -> list[str]:
+        """The filters that are kept no longer."""
+        moving = self.spanning.is_moving
+        return [text for text, until in kept.items() if not moving or now >= until]
+
+    def _adverts_for(self, name: str, now: int) -> tuple[list[str], list[str]]:
+        """What to advertise to a link, and what to withdraw; the latter later, as with filters."""
+        more, less = self.advertised.news_for(name, self.tables.links[name].advertised)
+        until = now + linger(self.timing)
+        moving = less and self.spanning.is_moving
+        if moving and now < self._kept_adverts.setdefault(name, until):
+            self.advertised.news[name] = None  # look again
+            return more, []
+        self._kept_adverts.pop(name, None)
+        return more, less
 
     def _bounded(
         self, name: str, added: list[str], removed: list[str]
@@ -484,7 +521,11 @@ class ReversePathRouter:
         ladder, base, told = self.ladders[name], self.base[name], self.tables.links[name].told
         precise = ladder.precise
         more = [text for text in added if text not in precise]
-        less = [text for text in affected if text in precise and not self.is_due(text, name)]
+        less = [
+            text
+            for text in affected
+            if text in precise and not self.is_due(text, name) and not self.keeps(text, name, now)
+        ]
         for text in more:
             precise[text] = None
         for text in less:
@@ -699,6 +740,9 @@ class ReversePathRouter:
         when = earliest(self.plane.timer(), self.spanning.timer())
         when = earliest(when, earliest(self.tables.timer(), self._tune_at))
         when = earliest(when, self.advertised.timer())
+        for kept in self._kept.values():
+            when = earliest(when, next(iter(kept.values()), None))  # the first is due first
+        when = earliest(when, min(self._kept_adverts.values(), default=None))
         return self._clock.shown(earliest(when, min(self._departing.values(), default=None)))
 
     def snapshot(self) -> dict[str, Any]:
