@@ -54,6 +54,9 @@ def any_wants(texts: Wanted, event: dict[str, Any]) -> bool:
     return any(wants(text, event) for text in texts)
 
 
+Tries = Callable[[Wanted, dict[str, Any]], bool]
+
+
 class Group(NamedTuple):
     """Some nodes, as their number and a digest of their names and lives."""
 
@@ -390,13 +393,15 @@ class Arcs:
             if wanted:
                 self.carrier.send(portion.head, Cast(portion.end, publication), out)
 
-    def choose(self, end: int, event: dict[str, Any]) -> list[tuple[Portion, bool]]:
+    def choose(
+        self, end: int, event: dict[str, Any], wanted: Tries = any_wants
+    ) -> list[tuple[Portion, bool]]:
         """The portions of an arc, and whether each gets an event."""
         arc = self.arcs.get(end)
         if arc is None or arc.used is None:
             return [(portion, True) for portion in self.substrate.split(end)]
         return [
-            (portion, (held := self.held.get(portion)) is None or any_wants(held.texts, event))
+            (portion, (held := self.held.get(portion)) is None or wanted(held.texts, event))
             for portion in arc.used
         ]
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from tidings.overlay.ideal import SUCCESSORS, IdealRing
+from tidings.overlay.ideal import SUCCESSORS, IdealRing, ideal_ring
 from tidings.overlay.keys import Circle
 from tidings.routing.packets import Find, Found, Notify, Parting, RingPacket, RingQuery, RingReply
 from tidings.routing.planes.carrier import Carrier
@@ -137,7 +137,7 @@ class Chord:
 
     def ideal(self, names: Iterable[str]) -> IdealRing:
         """What a ring of these nodes must look like at rest."""
-        return IdealRing(names, self.circle)
+        return ideal_ring(frozenset(names), self.circle)
 
     def is_settled(self) -> bool:
         """Whether it has found its place, as far as it knows."""

@@ -34,7 +34,7 @@ from tidings.routing.protocol import (
     Timing,
     earliest,
 )
-from tidings.routing.structured.arcs import Wanted, any_wants, united
+from tidings.routing.structured.arcs import Tries, Wanted, any_wants, united
 from tidings.routing.structured.router import Service, StructuredRouter
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 
@@ -42,7 +42,9 @@ MOST_BRANCHES: Final = 65_536  # of a node, in all trees
 PUBLISHER: Final = 600 * SECOND
 EVENTS: Final = 65_536  # that a node remembers, with the trees in which they came
 
-CLIMBS: Final = "it climbs to the root of its type"
+CLIMBS: Final = "climbs"  # why an event is sent: up, because not all that is wanted is known here
+ABOVE: Final = "above"  # because somebody wants it there
+BELOW: Final = "below"
 
 Place = tuple[int, str]  # a tree, and a node beside this one in it
 
@@ -59,6 +61,20 @@ class Said(NamedTuple):
     predicates: Wanted
     publishes: bool = False
     whole: bool = False
+
+
+class Choice(NamedTuple):
+    """A node beside this one in a tree, and why it gets an event: None if it does not."""
+
+    name: str
+    why: str | None
+    texts: Wanted = ()  # what is wanted there
+
+    def explained(self) -> str:
+        """The same in words."""
+        if self.why == CLIMBS:
+            return "it climbs to the root of its type"
+        return f"{self.why}, {shortened(' or '.join(self.texts))} is wanted"
 
 
 class Awaited(NamedTuple):
@@ -235,26 +251,26 @@ class Hermes:
         if len(self._seen) >= EVENTS:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = None
-        for name, why in self.chosen(number, publication.event):
+        for name, why, _ in self.chosen(number, publication.event):
             self.counts["kept" if why is None else "climbed" if why == CLIMBS else "sent"] += 1
             if why is not None and name != source:
                 self.router.carrier.send(name, Typed(number, publication), out)
 
-    def chosen(self, number: int, event: dict[str, Any]) -> list[tuple[str, str | None]]:
-        """The nodes beside this one in a tree, and why each gets an event; None if it does not."""
-        found: list[tuple[str, str | None]] = []
+    def chosen(self, number: int, event: dict[str, Any], wanted: Tries = any_wants) -> list[Choice]:
+        """The nodes beside this one in a tree, and why each gets an event."""
+        found: list[Choice] = []
         tree = self.trees.get(number) or Tree(self._hop(number))
         parents = tree.parents()
         for name in parents:
             twig = tree.twigs.get(name)
-            why: str | None = CLIMBS
             if twig is not None and twig.whole and tree.publishes:
-                why = _wanted("above", twig.theirs, event)
-            found.append((name, why))
+                why = ABOVE if wanted(twig.theirs, event) else None
+                found.append(Choice(name, why, twig.theirs))
+            else:
+                found.append(Choice(name, CLIMBS))
         for name, twig in tree.children():
-            why = _wanted("below", twig.theirs, event)
-            if why is not None and name not in parents:
-                found.append((name, why))
+            if name not in parents and wanted(twig.theirs, event):
+                found.append(Choice(name, BELOW, twig.theirs))
         return found
 
     # Packets
@@ -559,18 +575,12 @@ class Hermes:
     def explain(self, source: str, event: dict[str, Any]) -> dict[str, str]:
         """The nodes to which an event of this source would be sent from here, and why each."""
         return {
-            name: why
+            choice.name: choice.explained()
             for number in (*types_of(self.options, event), DIRECTORY)
             if source == self.node or number in self.trees
-            for name, why in self.chosen(number, event)
-            if why is not None
+            for choice in self.chosen(number, event)
+            if choice.why is not None
         }
-
-
-def _wanted(where: str, texts: Wanted, event: dict[str, Any]) -> str | None:
-    if not any_wants(texts, event):
-        return None
-    return f"{where}, {shortened(' or '.join(texts))} is wanted"
 
 
 class HermesRouter(StructuredRouter):
