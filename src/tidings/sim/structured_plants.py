@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from tidings.routing.packets import Branch, Publication
 from tidings.routing.protocol import Action
-from tidings.routing.structured.arcs import Arcs, OwnArc, Tries, any_wants, united
+from tidings.routing.structured.arcs import Arcs, OwnArc, Tries, Wanted, any_wants, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
 from tidings.routing.structured.hermes import Choice, Hermes, HermesRouter, Place, Tree
@@ -117,8 +117,8 @@ class ForgetsSiblings(Hermes):
 class TellsNothingDown(Hermes):
     """Takes what it has heard from above for all that is wanted, though more has come since."""
 
-    def below(self, tree: Tree, but: str) -> Iterable[str]:
-        return super().below(tree, but) if but in tree.parents() else ()
+    def below(self, tree: Tree, but: str) -> list[Wanted]:
+        return super().below(tree, but) if but in tree.parents() else []
 
 
 class BreaksBeforeItMakes(Hermes):

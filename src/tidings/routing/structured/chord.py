@@ -224,9 +224,10 @@ class Chord:
 
     def timer(self) -> int | None:
         """When to wake."""
-        return earliest(
-            self._round_at, min((one.again for one in self._asked.values()), default=None)
-        )
+        when = self._round_at
+        for one in self._asked.values():
+            when = earliest(when, one.again)
+        return when
 
     def wake(self, now: int, out: list[Action]) -> None:
         """Do what is due."""
