@@ -8,7 +8,9 @@ from tests.live.test_router import at, run, take
 from tidings.live.gateway import RouterCollector
 
 
-@pytest.mark.parametrize(("name", "figure"), [("chord-trees", "tables_held"), ("scribe", "groups")])
+@pytest.mark.parametrize(
+    ("name", "figure"), [("chord-trees", "tables_held"), ("scribe", "groups"), ("hermes", "trees")]
+)
 def test_routers_deliver_over_pastry_and_report_figures(name: str, figure: str) -> None:
     async def scenario() -> None:
         options = {"substrate": "pastry", "leaves": 1}

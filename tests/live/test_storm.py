@@ -45,7 +45,7 @@ class Length(NamedTuple):
 
 LENGTH = Length(2_000, 5_000, 25) if SOAK else Length(500, 1_500, 1)
 SHORT = Length(400, 1_000, 3) if SOAK else Length(60, 200, 1)
-# The rows that learn by the reverse path, and the tree per publisher; `cbcb` is the usual one.
+# The rows that learn by the reverse path or stand on structured overlays; `cbcb` is the usual one.
 ROWS = (
     "subscriptions",
     "covering",
@@ -54,6 +54,9 @@ ROWS = (
     "merging:most_filters=4",
     "rooted",
     "chord-trees",
+    "hermes:type=device,trees=16",
+    "hermes:type=device,trees=16,substrate=pastry,leaves=2",
+    "scribe:type=device,groups=16",
 )
 
 pytestmark = pytest.mark.storm

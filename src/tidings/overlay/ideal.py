@@ -7,7 +7,8 @@ neighbours a node of Chord or of Pastry has.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any, Final
 
 from tidings.overlay.keys import DIGIT_BITS, Circle
@@ -83,14 +84,12 @@ class IdealRing:
             "fingers": list(self.fingers(node)[1:]),
         }
 
-    def members(self, node: str, end: int) -> Iterator[str]:
-        """The nodes of an arc, the one at its start first."""
-        start = self.circle.key(node)
-        length = self.circle.length(start, end)
-        yield node
-        for name in self.nodes:
-            if name != node and self.circle.distance(start, self.circle.key(name)) < length:
-                yield name
+    def members(self, node: str, end: int) -> tuple[str, ...]:
+        """The nodes of an arc, in the order of the ring."""
+        place, last = self._places[node], bisect_left(self._keys, end)
+        if self.circle.key(node) < end:
+            return self.nodes[place:last]
+        return self.nodes[place:] + self.nodes[:last]
 
     def hop(self, node: str, key: int) -> str | None:
         """The next hop towards a key; None if the node is in charge of it."""
@@ -203,3 +202,15 @@ class IdealPastry(IdealRing):
         known = {*before, *behind, *table.values()}
         nearer = [name for name in known if circle.shared(circle.key(name), key) >= row]
         return min(nearer, key=lambda name: circle.rank(key, circle.key(name)))
+
+
+@lru_cache(16)
+def ideal_ring(names: frozenset[str], circle: Circle) -> IdealRing:
+    """The ring of these nodes; it is kept for a while, for whoever asks again and again."""
+    return IdealRing(names, circle)
+
+
+@lru_cache(16)
+def ideal_pastry(names: frozenset[str], circle: Circle, leaves: int) -> IdealPastry:
+    """The same for Pastry."""
+    return IdealPastry(names, circle, leaves)

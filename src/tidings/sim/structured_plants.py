@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from tidings.routing.packets import Branch, Publication
 from tidings.routing.protocol import Action
-from tidings.routing.structured.arcs import Arcs, OwnArc, united
+from tidings.routing.structured.arcs import Arcs, OwnArc, Tries, Wanted, any_wants, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
-from tidings.routing.structured.hermes import Hermes, HermesRouter, Place, Tree
+from tidings.routing.structured.hermes import Choice, Hermes, HermesRouter, Place, Tree
 from tidings.routing.structured.pastry import Pastry
 from tidings.routing.structured.scribe import GroupTree, Scribe, ScribeRouter
 from tidings.routing.structured.substrate import Portion
@@ -106,19 +106,19 @@ class HermesSettledAtOnce(Hermes):
 class ForgetsSiblings(Hermes):
     """Sends an event up only: those below hear of it if it comes from above."""
 
-    def chosen(self, number: int, event: dict[str, Any]) -> list[tuple[str, str | None]]:
-        found = super().chosen(number, event)
+    def chosen(self, number: int, event: dict[str, Any], wanted: Tries = any_wants) -> list[Choice]:
+        found = super().chosen(number, event, wanted)
         tree = self.trees.get(number)
         if tree is None or tree.parent is None:
             return found
-        return [one for one in found if one[0] in tree.parents()]
+        return [one for one in found if one.name in tree.parents()]
 
 
 class TellsNothingDown(Hermes):
     """Takes what it has heard from above for all that is wanted, though more has come since."""
 
-    def below(self, tree: Tree, but: str) -> Iterable[str]:
-        return super().below(tree, but) if but in tree.parents() else ()
+    def below(self, tree: Tree, but: str) -> list[Wanted]:
+        return super().below(tree, but) if but in tree.parents() else []
 
 
 class BreaksBeforeItMakes(Hermes):

@@ -54,6 +54,9 @@ def any_wants(texts: Wanted, event: dict[str, Any]) -> bool:
     return any(wants(text, event) for text in texts)
 
 
+Tries = Callable[[Wanted, dict[str, Any]], bool]
+
+
 class Group(NamedTuple):
     """Some nodes, as their number and a digest of their names and lives."""
 
@@ -91,7 +94,18 @@ class Claimant:
 class OwnArc:
     """An arc from this node to an end: how it is divided, and what it wants."""
 
-    __slots__ = ("claimants", "covers", "end", "newest", "number", "texts", "used")
+    __slots__ = (
+        "_divisions",
+        "_portions",
+        "_told",
+        "claimants",
+        "covers",
+        "end",
+        "newest",
+        "number",
+        "texts",
+        "used",
+    )
 
     def __init__(self, end: int) -> None:
         self.end = end
@@ -101,14 +115,27 @@ class OwnArc:
         self.number = 0
         self.texts: Wanted = ()
         self.covers = NOBODY
+        self._divisions: tuple[Any, Any] = ((), ())  # of which the portions are known
+        self._portions: frozenset[Portion] = frozenset()
+        self._told: tuple[list[Wanted], Wanted] = ([], ())  # the last union, and of what
+
+    def union(self, told: list[Wanted]) -> Wanted:
+        """What is wanted by anyone of those who have told: found again only if it differs."""
+        if self._told[0] != told:
+            self._told = told, united(chain.from_iterable(told))
+        return self._told[1]
 
     def settled(self) -> int:
         """The number up to which all claimants have acted."""
         return min((one.settled for one in self.claimants.values()), default=self.number)
 
-    def portions(self) -> set[Portion]:
+    def portions(self) -> frozenset[Portion]:
         """Those that it uses, and those that it will use."""
-        return {*(self.used or ()), *self.newest}
+        used, newest = self._divisions
+        if used is not self.used or newest is not self.newest:
+            self._divisions = self.used, self.newest
+            self._portions = frozenset(self.used or ()) | frozenset(self.newest)
+        return self._portions
 
 
 class HeldPortion:
@@ -249,17 +276,16 @@ class Arcs:
         self._divide()
         for arc in self.arcs.values():
             self._renew(arc)
+        around: dict[Portion, list[OwnArc]] = {}  # the arcs of each portion
+        for arc in self.arcs.values():
+            for portion in arc.portions():
+                around.setdefault(portion, []).append(arc)
         for portion, held in self.held.items():
+            arcs = around.get(portion, ())
             if held.recent:
                 held.recent = False
-                held.acted = {
-                    end: arc.number for end, arc in self.arcs.items() if portion in arc.portions()
-                }
-            held.joined = {
-                end: held.joined.get(end, arc.number)
-                for end, arc in self.arcs.items()
-                if portion in arc.portions()
-            }
+                held.acted = {arc.end: arc.number for arc in arcs}
+            held.joined = {arc.end: held.joined.get(arc.end, arc.number) for arc in arcs}
         self._claim_all(now, out)
         self._tell_all(now, out)
         if self._refresh_at is None and self.held:
@@ -284,7 +310,7 @@ class Arcs:
         if arc.used is None:
             return
         told = [held.texts for part in arc.portions() if (held := self.held.get(part))]
-        texts = united(chain(self.texts, *told))
+        texts = arc.union([self.texts, *told])
         covers = self._covered(arc.used)
         if not arc.number or (texts, covers) != (arc.texts, arc.covers):
             arc.texts, arc.covers = texts, covers
@@ -320,15 +346,12 @@ class Arcs:
         for portion in sorted(needed - self.held.keys()):
             self.held[portion] = HeldPortion()
         self._retry_at = None
+        settled = {end: arc.settled() for end, arc in self.arcs.items()}
+        trees = self._trees()
         for portion, held in self.held.items():
-            acted = all(
-                self.arcs[end].settled() >= number
-                for end, number in held.acted.items()
-                if end in self.arcs
-            )
-            if acted:
+            if all(settled.get(end, number) >= number for end, number in held.acted.items()):
                 held.settled = held.number
-            report = (held.number, held.settled, self._trees(portion))
+            report = (held.number, held.settled, trees.get(portion, NOBODY))
             if held.said != report or (not held.number and now >= held.at):
                 held.said = report
                 held.at = now + self.timing.retry
@@ -345,12 +368,16 @@ class Arcs:
         claim = Claim(portion.end, wanted, self._number, number, settled, *trees)
         self.carrier.send(portion.head, claim, out)
 
-    def _trees(self, portion: Portion) -> Group:
-        """The publishers whose events come to a portion by this node."""
-        found = NOBODY
+    def _trees(self) -> dict[Portion, Group]:
+        """By portion: the publishers whose events come there by this node."""
+        found: dict[Portion, Group] = {}
         for arc in self.arcs.values():
-            if arc.used is not None and portion in arc.used:
-                found += self.reached(arc, self.held[portion].joined.get(arc.end, arc.number))
+            reached: dict[int, Group] = {}  # by the number since which it holds a portion
+            for portion in arc.used or ():
+                number = self.held[portion].joined.get(arc.end, arc.number)
+                if number not in reached:
+                    reached[number] = self.reached(arc, number)
+                found[portion] = found.get(portion, NOBODY) + reached[number]
         return found
 
     def reached(self, arc: OwnArc, number: int) -> Group:
@@ -390,13 +417,15 @@ class Arcs:
             if wanted:
                 self.carrier.send(portion.head, Cast(portion.end, publication), out)
 
-    def choose(self, end: int, event: dict[str, Any]) -> list[tuple[Portion, bool]]:
+    def choose(
+        self, end: int, event: dict[str, Any], wanted: Tries = any_wants
+    ) -> list[tuple[Portion, bool]]:
         """The portions of an arc, and whether each gets an event."""
         arc = self.arcs.get(end)
         if arc is None or arc.used is None:
             return [(portion, True) for portion in self.substrate.split(end)]
         return [
-            (portion, (held := self.held.get(portion)) is None or any_wants(held.texts, event))
+            (portion, (held := self.held.get(portion)) is None or wanted(held.texts, event))
             for portion in arc.used
         ]
 

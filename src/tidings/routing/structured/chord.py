@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from tidings.overlay.ideal import SUCCESSORS, IdealRing
+from tidings.overlay.ideal import SUCCESSORS, IdealRing, ideal_ring
 from tidings.overlay.keys import Circle
 from tidings.routing.packets import Find, Found, Notify, Parting, RingPacket, RingQuery, RingReply
 from tidings.routing.planes.carrier import Carrier
@@ -137,7 +137,7 @@ class Chord:
 
     def ideal(self, names: Iterable[str]) -> IdealRing:
         """What a ring of these nodes must look like at rest."""
-        return IdealRing(names, self.circle)
+        return ideal_ring(frozenset(names), self.circle)
 
     def is_settled(self) -> bool:
         """Whether it has found its place, as far as it knows."""
@@ -224,9 +224,10 @@ class Chord:
 
     def timer(self) -> int | None:
         """When to wake."""
-        return earliest(
-            self._round_at, min((one.again for one in self._asked.values()), default=None)
-        )
+        when = self._round_at
+        for one in self._asked.values():
+            when = earliest(when, one.again)
+        return when
 
     def wake(self, now: int, out: list[Action]) -> None:
         """Do what is due."""

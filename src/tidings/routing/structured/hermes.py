@@ -19,7 +19,8 @@ new subscription does not count as established, nor a node that has come as reac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from tidings.routing.packets import Branch, Publication, Typed
@@ -34,7 +35,7 @@ from tidings.routing.protocol import (
     Timing,
     earliest,
 )
-from tidings.routing.structured.arcs import Wanted, any_wants, united
+from tidings.routing.structured.arcs import Tries, Wanted, any_wants, united
 from tidings.routing.structured.router import Service, StructuredRouter
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
 
@@ -42,7 +43,9 @@ MOST_BRANCHES: Final = 65_536  # of a node, in all trees
 PUBLISHER: Final = 600 * SECOND
 EVENTS: Final = 65_536  # that a node remembers, with the trees in which they came
 
-CLIMBS: Final = "it climbs to the root of its type"
+CLIMBS: Final = "climbs"  # why an event is sent: up, because not all that is wanted is known here
+ABOVE: Final = "above"  # because somebody wants it there
+BELOW: Final = "below"
 
 Place = tuple[int, str]  # a tree, and a node beside this one in it
 
@@ -59,6 +62,20 @@ class Said(NamedTuple):
     predicates: Wanted
     publishes: bool = False
     whole: bool = False
+
+
+class Choice(NamedTuple):
+    """A node beside this one in a tree, and why it gets an event: None if it does not."""
+
+    name: str
+    why: str | None
+    texts: Wanted = ()  # what is wanted there
+
+    def explained(self) -> str:
+        """The same in words."""
+        if self.why == CLIMBS:
+            return "it climbs to the root of its type"
+        return f"{self.why}, {shortened(' or '.join(self.texts))} is wanted"
 
 
 class Awaited(NamedTuple):
@@ -88,6 +105,7 @@ class Twig:
         "their_settled",
         "theirs",
         "turn",
+        "united",
         "wait",
         "whole",
     )
@@ -98,6 +116,7 @@ class Twig:
         self.number = 0  # of that
         self.their_held = self.their_settled = 0  # of that: what the other has said it has
         self.at = self.wait = 0  # when to say it again, and after how long once more
+        self.united: tuple[list[Wanted], Wanted] | None = None  # the last union, and of what
         # What the other tells
         self.is_child = False  # whether it has this node as its parent
         self.theirs: Wanted = ()  # what it wants
@@ -109,6 +128,12 @@ class Twig:
         self.settled = 0
         self.is_asked = False  # whether the other waits for an answer
         self.answered = 0  # the number up to which the other was told that all is settled
+
+    def union(self, parts: list[Wanted]) -> Wanted:
+        """The union of what others want, for the other node: found again only if it differs."""
+        if self.united is None or self.united[0] != parts:
+            self.united = parts, united(chain.from_iterable(parts))
+        return self.united[1]
 
     def is_quiet(self) -> bool:
         """Whether the other has all that it was told, and has acted on it."""
@@ -235,26 +260,26 @@ class Hermes:
         if len(self._seen) >= EVENTS:
             del self._seen[next(iter(self._seen))]
         self._seen[key] = None
-        for name, why in self.chosen(number, publication.event):
+        for name, why, _ in self.chosen(number, publication.event):
             self.counts["kept" if why is None else "climbed" if why == CLIMBS else "sent"] += 1
             if why is not None and name != source:
                 self.router.carrier.send(name, Typed(number, publication), out)
 
-    def chosen(self, number: int, event: dict[str, Any]) -> list[tuple[str, str | None]]:
-        """The nodes beside this one in a tree, and why each gets an event; None if it does not."""
-        found: list[tuple[str, str | None]] = []
+    def chosen(self, number: int, event: dict[str, Any], wanted: Tries = any_wants) -> list[Choice]:
+        """The nodes beside this one in a tree, and why each gets an event."""
+        found: list[Choice] = []
         tree = self.trees.get(number) or Tree(self._hop(number))
         parents = tree.parents()
         for name in parents:
             twig = tree.twigs.get(name)
-            why: str | None = CLIMBS
             if twig is not None and twig.whole and tree.publishes:
-                why = _wanted("above", twig.theirs, event)
-            found.append((name, why))
+                why = ABOVE if wanted(twig.theirs, event) else None
+                found.append(Choice(name, why, twig.theirs))
+            else:
+                found.append(Choice(name, CLIMBS))
         for name, twig in tree.children():
-            why = _wanted("below", twig.theirs, event)
-            if why is not None and name not in parents:
-                found.append((name, why))
+            if name not in parents and wanted(twig.theirs, event):
+                found.append(Choice(name, BELOW, twig.theirs))
         return found
 
     # Packets
@@ -281,7 +306,7 @@ class Hermes:
         if twig is None:
             if not packet.joined:
                 return
-            if not packet.upward:
+            if not packet.upward or not packet.number:  # or it leaves out what it once told
                 self._say_farewell(packet.tree, source, out)
                 return
             if sum(len(one.twigs) for one in self.trees.values()) >= MOST_BRANCHES:
@@ -421,10 +446,10 @@ class Hermes:
         whole = all(up is not None and up.whole for up in above)
         for name, twig in tree.twigs.items():
             if name in parents:
-                said = Said(True, united(self.below(tree, name)), tree.publishes)
+                said = Said(True, twig.union(self.below(tree, name)), tree.publishes)
             elif twig.publishes:
-                others = [text for up in above if up is not None for text in up.theirs]
-                said = Said(False, united([*self.below(tree, name), *others]), whole=whole)
+                others = [up.theirs for up in above if up is not None]
+                said = Said(False, twig.union([*self.below(tree, name), *others]), whole=whole)
             else:
                 said = Said(False, ())
             if twig.said != said:
@@ -441,12 +466,10 @@ class Hermes:
                     if other != name
                 }
 
-    def below(self, tree: Tree, but: str) -> Iterable[str]:
+    def below(self, tree: Tree, but: str) -> list[Wanted]:
         """What this node and those below it want in a tree, but for one of them."""
-        yield from tree.own
-        for name, twig in tree.children():
-            if name != but:
-                yield from twig.theirs
+        children = tree.children()
+        return [tree.own, *(twig.theirs for name, twig in children if name != but)]
 
     def has_acted(self, numbers: Mapping[Place, int]) -> bool:
         """Whether others have settled up to these numbers.
@@ -487,7 +510,9 @@ class Hermes:
         if asks or news or (refresh and said.upward):
             twig.is_asked, twig.answered = False, twig.settled
             self._turn += 1
-            what = (twig.number, said.predicates, said.publishes, said.whole)
+            # Who has the table already hears no more than that all is as it was.
+            table = (0, ()) if twig.their_held == twig.number else (twig.number, said.predicates)
+            what = (*table, said.publishes, said.whole)
             so_far = (twig.held, twig.settled, asks)
             packet = Branch(number, self._turn, said.upward, True, *what, *so_far)
             self.router.carrier.send(name, packet, out)
@@ -559,18 +584,12 @@ class Hermes:
     def explain(self, source: str, event: dict[str, Any]) -> dict[str, str]:
         """The nodes to which an event of this source would be sent from here, and why each."""
         return {
-            name: why
+            choice.name: choice.explained()
             for number in (*types_of(self.options, event), DIRECTORY)
             if source == self.node or number in self.trees
-            for name, why in self.chosen(number, event)
-            if why is not None
+            for choice in self.chosen(number, event)
+            if choice.why is not None
         }
-
-
-def _wanted(where: str, texts: Wanted, event: dict[str, Any]) -> str | None:
-    if not any_wants(texts, event):
-        return None
-    return f"{where}, {shortened(' or '.join(texts))} is wanted"
 
 
 class HermesRouter(StructuredRouter):
@@ -597,7 +616,3 @@ class HermesRouter(StructuredRouter):
         """The neighbour that leads to each node that has been there for a while (`linger`)."""
         known = self.service.known
         return {name: hop for name, hop in self.plane.routes.hop.items() if name in known}
-
-    def figures(self) -> dict[str, int]:
-        """Counts for metrics: trees, what lies in them, and the events that climbed or stayed."""
-        return self.service.figures()

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from tidings.overlay.ideal import IdealRing
-from tidings.routing.planes.interests import predicate_of
+from tidings.routing.planes.interests import predicate_of, wants
 from tidings.routing.protocol import Timing
-from tidings.routing.structured.arcs import any_wants
+from tidings.routing.structured.arcs import Tries, Wanted
 from tidings.routing.structured.hermes import linger
 from tidings.routing.structured.substrates import ideal_of
 from tidings.routing.structured.types import DIRECTORY, HermesOptions, placed_in, types_of
@@ -37,6 +37,21 @@ def types_converge_within(timing: Timing, crossing: int) -> int:
     return converges_within(timing, crossing) + linger(timing)
 
 
+def _tries() -> Tries:
+    """`any_wants` for one event, which asks each predicate once."""
+    known: dict[str, bool] = {}
+
+    def tried(texts: Wanted, event: dict[str, Any]) -> bool:
+        for text in texts:
+            if text not in known:
+                known[text] = wants(text, event)
+            if known[text]:
+                return True
+        return False
+
+    return tried
+
+
 def wrong_rings(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]:
     """What is wrong with routes and rings."""
     truth = situation.truth
@@ -61,6 +76,7 @@ def wrong_trees(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
         yield from wrong
         return
     truth = situation.truth
+    tries = [_tries() for _ in situation.samples]
     for name in truth.running:
         ideal = nodes[name].substrate.ideal(truth.reaches(name))
         arcs = nodes[name].service.arcs
@@ -73,9 +89,10 @@ def wrong_trees(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
         if arcs.root.covers.nodes != len(ideal.nodes):
             yield f"{name} has tables of {arcs.root.covers.nodes} nodes"
             return
-        for event, who in situation.samples:
-            for portion, sent in [p for end in arcs.arcs for p in arcs.choose(end, event)]:
-                wanted = any(member in who for member in ideal.members(*portion))
+        inside = {part: ideal.members(*part) for arc in arcs.arcs.values() for part in arc.used}
+        for (event, who), tried in zip(situation.samples, tries, strict=True):
+            for portion, sent in [p for end in arcs.arcs for p in arcs.choose(end, event, tried)]:
+                wanted = not who.isdisjoint(inside[portion])
                 if wanted and not sent:
                     yield f"{name} hides a receiver of {event} behind {portion.head}"
                 elif situation.exact and sent and not wanted:
@@ -94,7 +111,7 @@ def wrong_types(nodes: Mapping[str, Any], situation: Situation) -> Iterator[str]
     rings: dict[frozenset[str], IdealRing] = {}
     for name in truth.running:
         reach = frozenset(truth.reaches(name))
-        rings.setdefault(reach, IdealRing(reach))
+        rings[reach] = nodes[name].substrate.ideal(reach)
         if situation.exact and not nodes[name].is_settled():
             yield f"{name} is not settled"
     for ring in rings.values():
@@ -110,6 +127,13 @@ def _wrong_trees_of_types(
 ) -> Iterator[str]:
     services = {name: node.service for name, node in nodes.items()}
     some = services[ring.nodes[0]]
+    tries = [_tries() for _ in situation.samples]
+    types = [{*types_of(some.options, event), DIRECTORY} for event, _ in situation.samples]
+    lying: dict[int, list[tuple[str, Wanted]]] = {}  # by tree: who wants what there
+    for name in ring.nodes:
+        for text in situation.subscriptions.get(name, {}).values():
+            for number, part in placed_in(some.options, text).items():
+                lying.setdefault(number, []).append((name, (part,)))
     for number in sorted({number for service in services.values() for number in service.trees}):
         key = some.key_of(number)
         above = {name: ring.hop(name, key) for name in ring.nodes}
@@ -118,32 +142,23 @@ def _wrong_trees_of_types(
             if tree is not None and tree.parent != above[name]:
                 yield f"{name} has the parent {tree.parent} in tree {number}, not {above[name]}"
                 return
-        for event, _ in situation.samples:
-            if number != DIRECTORY and number not in types_of(some.options, event):
+        ups = {name: frozenset(_up(above, name)) for name in ring.nodes}
+        for (event, _), of_types, tried in zip(situation.samples, types, tries, strict=True):
+            if number not in of_types:
                 continue
-            wanting = {
-                name
-                for name in ring.nodes
-                for text in situation.subscriptions.get(name, {}).values()
-                if _lies_and_matches(some.options, number, text, event)
-            }
-            behind = {name for one in wanting for name in _up(above, one)}
+            wanting = {name for name, part in lying.get(number, ()) if tried(part, event)}
+            behind = {name for one in wanting for name in ups[one]}
             for name, parent in above.items():
                 tree = None if parent is None else services[parent].trees.get(number)
                 twig = None if tree is None else tree.twigs.get(name)
-                sent = twig is not None and twig.is_child and any_wants(twig.theirs, event)
+                sent = twig is not None and twig.is_child and tried(twig.theirs, event)
                 if name in behind and parent is not None and not sent:
                     yield f"{parent} hides a receiver of {event} below {name} in tree {number}"
                 elif situation.exact and sent and name not in behind:
                     yield f"{parent} sends {event} to {name} in tree {number}: not wanted there"
-                above_it = any(name not in _up(above, one) for one in wanting)
-                if parent is not None and above_it and not _climbs(services[name], number, event):
+                elsewhere = parent is not None and any(name not in ups[one] for one in wanting)
+                if elsewhere and services[name].chosen(number, event, tried)[0].why is None:
                     yield f"{name} keeps {event} in tree {number}: it is wanted elsewhere"
-
-
-def _climbs(service: Any, number: int, event: dict[str, Any]) -> bool:
-    """Whether a node sends an event up a tree."""
-    return service.chosen(number, event)[0][1] is not None
 
 
 def _lies_and_matches(options: Any, number: int, text: str, event: dict[str, Any]) -> bool:
@@ -171,7 +186,7 @@ def objection_to_types(
     It must take those between its source and the nodes that want it, in its trees, and it may climb
     to their roots, and that of the directory.
     """
-    ring = IdealRing(situation.truth.reaches(source))
+    ring = ideal_of(options)(situation.truth.reaches(source))
     options = options or HermesOptions()
     must: set[tuple[str, str]] = set()
     may: set[tuple[str, str]] = set()

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from tidings.overlay.ideal import LEAVES, IdealPastry, IdealRing
+from tidings.overlay.ideal import LEAVES, IdealPastry, IdealRing, ideal_pastry
 from tidings.overlay.keys import DIGIT_BITS, Circle
 from tidings.routing.packets import Find, Found, Leaves, Parting, RingPacket, RingQuery
 from tidings.routing.planes.carrier import Carrier
@@ -155,7 +155,7 @@ class Pastry:
 
     def ideal(self, names: Iterable[str]) -> IdealPastry:
         """What a network of these nodes must look like at rest."""
-        return IdealPastry(names, self.circle, self._most)
+        return ideal_pastry(frozenset(names), self.circle, self._most)
 
     def is_settled(self) -> bool:
         """Whether it has found its place, as far as it knows."""

@@ -237,7 +237,8 @@ class StructuredRouter:
     def timer(self) -> int | None:
         """When to wake."""
         when = earliest(self.plane.timer(), self.substrate.timer())
-        when = earliest(when, min((until for until, _ in self._early), default=None))
+        if self._early:
+            when = earliest(when, min(until for until, _ in self._early))
         return self._clock.shown(earliest(when, self.service.timer()))
 
     def snapshot(self) -> dict[str, Any]:

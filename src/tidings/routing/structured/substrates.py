@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct
 
-from tidings.overlay.ideal import LEAVES, IdealPastry, IdealRing
+from tidings.overlay.ideal import LEAVES, IdealRing, ideal_pastry, ideal_ring
 from tidings.overlay.keys import Circle
 
 MOST_LEAVES: Final = 64
@@ -31,5 +31,5 @@ def ideal_of(options: Any) -> Ideal:
     """
     if isinstance(options, SubstrateOptions) and options.substrate == "pastry":
         leaves = options.leaves
-        return lambda names: IdealPastry(names, Circle(), leaves)
-    return IdealRing
+        return lambda names: ideal_pastry(frozenset(names), Circle(), leaves)
+    return lambda names: ideal_ring(frozenset(names), Circle())

@@ -13,19 +13,20 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, Final
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from tidings.language.errors import NormalFormError
 from tidings.language.predicate import Predicate
 from tidings.routing.layers.rendezvous import ByHash
 from tidings.routing.planes.interests import predicate_of
+from tidings.routing.structured.substrates import SubstrateOptions
 
 DIRECTORY: Final = -1
 MOST_TYPES: Final = 8  # that a filter may name, or else it lies in the directory
 
 
-class HermesOptions(Struct, frozen=True, forbid_unknown_fields=True):
-    """How types are found."""
+class HermesOptions(SubstrateOptions, frozen=True, forbid_unknown_fields=True):
+    """How types are found, and on which overlay their trees stand."""
 
     type: Annotated[str, Meta(min_length=1, max_length=256)] = "class"  # the attribute
     trees: Annotated[int, Meta(ge=1, le=65_536)] = 1_024  # at most: types beyond share them
