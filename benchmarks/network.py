@@ -3,7 +3,8 @@
 `python -m benchmarks.network [--json] [--events N] [--subscriptions N,N]` measures all cases in one
 run: one router and a chain of three, with 1, 1,000 and 100,000 subscriptions of which ten match a
 wanted event (one, if there is only one); events of 1 kB; 100 clients; five routers in a ring, each
-with a publisher and a subscriber two hops on; and then what crosses a link, pruned and flooded.
+with a publisher and a subscriber two hops on; and then what crosses a link, pruned and flooded. It
+ends with the tables of docs/network.md.
 
 How: routers, servers, publishers and subscribers are processes of their own, all clients are in
 Python. One event in a hundred is wanted; ten clients, in two processes, hold the subscriptions, ten
@@ -48,6 +49,7 @@ WANTED: Final = 100  # one event in this many
 WARM_UP: Final = 1_000
 PACE_S: Final = 0.002  # between events when latency is measured
 PATIENCE_S: Final = 300.0
+PROCESSOR: Final = ("router_us", "publisher_us", "subscriber_us")
 
 
 # The workload
@@ -371,13 +373,21 @@ class Case(NamedTuple):
     text: int = TEXT
 
     def __str__(self) -> str:
-        parts = [f"{self.routers} router{'s' * (self.routers > 1)}"]
-        parts.append(f"{self.subscriptions:,} subscription{'s' * (self.subscriptions > 1)}")
+        routers = f"{self.routers} router{'s' * (self.routers > 1)}"
+        return f"{routers}, subscriptions: {self.what}"
+
+    @property
+    def what(self) -> str:
+        """Its subscriptions, and what else is unusual."""
+        parts = [f"{self.subscriptions:,}"]
         if self.clients > CLIENTS:
             parts.append(f"{self.clients} clients")
         if self.text > TEXT:
-            parts.append(f"events of {self.text} B")
+            parts.append(f"events of {self.text // 1_000} kB")
         return ", ".join(parts)
+
+
+Pair = tuple[Case, dict[str, Any], dict[str, Any]]  # what both systems did
 
 
 def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
@@ -443,8 +453,7 @@ def measure(system: str, case: Case, count: int, paced: int) -> dict[str, Any]:
 
 def per_event(used: tuple[float, float, float], count: int) -> dict[str, float]:
     """The processor time of a router, a publisher and a subscriber for an event published."""
-    names = ("router_us", "publisher_us", "subscriber_us")
-    return {name: round(one / count * 1e6, 2) for name, one in zip(names, used, strict=True)}
+    return {name: round(one / count * 1e6, 2) for name, one in zip(PROCESSOR, used, strict=True)}
 
 
 def cross_traffic(count: int) -> dict[str, Any]:
@@ -508,6 +517,37 @@ def crossing(protocol: str, count: int = 10_000, wanted: int = 100) -> dict[str,
     }
 
 
+# The tables of docs/network.md
+
+
+def rates(pairs: list[Pair]) -> Iterator[list[str]]:
+    """Events a second, and the processor time that each kind of process takes for one."""
+    names = "routers|subscriptions|Tidings, events/s|NATS, events/s|times NATS"
+    yield [*names.split("|"), "router, µs", "publisher, µs", "subscriber, µs"]
+    for case, ours, theirs in pairs:
+        speeds = f"{ours['per_s']:,}", f"{theirs['per_s']:,}", f"{ours['times_nats']:.1f}"
+        yield [str(case.routers), case.what, *speeds, *(f"{ours[name]:.1f}" for name in PROCESSOR)]
+
+
+def latencies(pairs: list[Pair]) -> Iterator[list[str]]:
+    """Milliseconds from the publication to the program: half of all events, and 99 in 100."""
+    names = "routers|subscriptions|Tidings|NATS|Tidings at half load|NATS at half load"
+    yield names.split("|")
+    for case, *both in pairs:
+        within = [
+            f"{one[f'{when}p50_ms']:.1f}, {one[f'{when}p99_ms']:.1f}"
+            for when in ("", "half_load_")
+            for one in both
+        ]
+        yield [str(case.routers), case.what, *within]
+
+
+def markdown(rows: Iterator[list[str]]) -> str:
+    """Rows as a table, the first as its head."""
+    head, *lines = (f"| {' | '.join(row)} |" for row in rows)
+    return "\n".join([head, "|" + "---:|" * (head.count("|") - 1), *lines])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.network", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON line a case")
@@ -543,12 +583,14 @@ def main() -> None:
     cases = [Case(int(hops), size) for hops in given.routers.split(",") for size in sizes]
     if not given.plain:
         cases += [Case(1, 1_000, text=1_000), Case(1, 1_000, clients=100)]
+    pairs: list[Pair] = []
     for case in cases:
         ours = measure("tidings", case, given.events, given.paced)
         theirs = measure("nats", case, given.events, given.paced)
         ours["times_nats"] = round(ours["useful_per_s"] / theirs["useful_per_s"], 2)
         show(ours)
         show(theirs)
+        pairs.append((case, ours, theirs))
     if not given.plain:
         show(cross_traffic(given.events // 2))
     pruned, flooded = crossing("cbcb"), crossing("flood")
@@ -556,6 +598,7 @@ def main() -> None:
     show(pruned)
     show(flooded)
     if not given.json:
+        print(f"\n{markdown(rates(pairs))}\n\n{markdown(latencies(pairs))}")
         print(f"\nPython {platform.python_version()}, {platform.machine()}; again with: {command}")
 
 

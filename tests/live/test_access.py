@@ -167,6 +167,7 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
         ("name = ", "Invalid value"),
         ("name = 'a/b'", "without a slash"),
         ("name = 'a'\nlink = [7]", "link: expected"),
+        (f"name = 'a'\nlink_token = '{'x' * 129}'", "link_token: expected a text of at most 128"),
     ],
 )
 def test_a_mistake_in_the_settings_is_an_error_that_says_where(

@@ -111,6 +111,15 @@ def test_events_arrive_as_the_values_that_they_stand_for() -> None:
     run(scenario())
 
 
+@pytest.mark.parametrize("token", ["x" * 129, "x" * 5_000, "\ud800", 7, b"x"])
+def test_a_token_that_no_router_can_know_is_an_error_at_once(token: Any) -> None:
+    async def scenario() -> None:
+        with pytest.raises(ValueError, match="token: expected a text of at most 128 characters"):
+            Client((Address("127.0.0.1", 1),), token=token)
+
+    run(scenario())
+
+
 def test_a_predicate_that_is_too_long_is_refused_and_the_session_goes_on() -> None:
     async def scenario() -> None:
         long = f"x = '{'a' * MAX_PREDICATE}'"

@@ -210,7 +210,8 @@ class Client:
     ) -> int:
         """Publish many events without waiting for each; return how many, when all are acknowledged.
 
-        Raises the first error, after the other events have been published.
+        Raises the first error, after the other events have been published; an event that cannot be
+        sent raises at once, and those after it are not published.
         """
         if timeout_s is not None:
             return await self.within(timeout_s, self.publish_all(events, level))

@@ -156,11 +156,13 @@ class ClientCore:
             raise ValueError(
                 f"window: expected an integer from 1 to {m.MAX_WINDOW}, found {options.window!r}"
             )
-        if type(options.application) is not str or len(options.application) > m.MAX_NAME:
+        if not m.is_name(options.application):
             raise ValueError(
                 f"application: expected a name of at most {m.MAX_NAME} characters, "
                 f"found {options.application!r:.60}"
             )
+        if not m.is_name(options.token):
+            raise ValueError(f"token: expected a text of at most {m.MAX_NAME} characters")
         if not options.addresses:
             raise ValueError("expected the address of a router, found none")
         self.options = options

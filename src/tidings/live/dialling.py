@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tidings.live.journal import journal
 from tidings.live.link import Link
+from tidings.live.naming import is_name
 from tidings.live.settings import Dial
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer
@@ -121,13 +122,16 @@ class Dialler:
                 one.name, one.delay = message.detail, router.limits.redial[0]
                 stream.close()
                 return
-            known = message.code in ("denied", "protocol")
+            if message.code == "name":
+                router.naming.yielded()
+            known = message.code in ("denied", "protocol", "name")
             raise WireError(message.code if known else "stopping", message.detail)
         if type(message) is not m.Join:
             raise WireError("out-of-turn", f"a {type(message).__name__} for a greeting")
         if message.version != m.VERSION:
             raise WireError("version", f"{message.version}, here it is {m.VERSION}")
         router.check_protocol(message)
+        router.naming.check(message, stream)
         link = router.link_to(message.node)
         one.delay = router.limits.redial[0]
         if (one.name != message.node and link.life) or self._is_second(link, message):
@@ -162,8 +166,9 @@ class Dialler:
             return
         one.stream = None
         if self._kept.get(one.dial) is one:
+            first, most = self._router.limits.redial
             if one.joined:
-                one.delay = self._router.limits.redial[0]
+                one.delay = most if is_name(why) else first
             self._again(one, str(why or "the connection was closed"))
 
     def _again(self, one: Neighbour, why: str) -> None:

@@ -117,6 +117,7 @@ class Doorway:
     def _join(self, stream: Stream, join: m.Join) -> None:
         router = self._router
         router.check_protocol(join)
+        router.naming.check(join, stream)
         link = router.link_to(join.node)
         self._refuse_second(link, join)
         again = link.holds(join)

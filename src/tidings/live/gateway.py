@@ -33,6 +33,7 @@ COUNTERS = {
     "dropped_packets": "Packets that the protocol dropped.",
     "replies_dropped": "Replies that their publisher did not read in time.",
     "denied": "Connections with a wrong token.",
+    "twins": "Connections ended because two routers have one name.",
     "evicted": "Connections ended before their greeting, to make room.",
     "malformed": "Connections ended because of malformed input.",
     "sessions": "Sessions opened.",

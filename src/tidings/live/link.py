@@ -75,7 +75,8 @@ class Link:
         self.began = self.known = 0  # name the numbers of this end and of the other; 0: none
         self.cost = 1
         self.up = False  # whether the protocol counts it as a link
-        self.leaving = False  # whether the neighbour has said that it stops
+        self.leaving = False  # whether the neighbour has said that it stops, or may not link
+        self.broken_at = 0  # when its last connection ended
         self.dialled = False  # whether this end made the connection
         self.overfull = False  # whether it keeps more than it may, so that it must be given up
         self.stream: Stream | None = None
@@ -255,7 +256,9 @@ class Link:
         elif kind is Found:
             self._on_found(self, message)
         elif kind is Failed:
-            self.leaving = message.code == "stopping"
+            self.leaving = message.code in ("stopping", "name")
+            if message.code == "name":
+                stream.error = WireError("name", message.detail)
             stream.abort()
         elif kind is not Ping:
             raise WireError("out-of-turn", f"a {kind.__name__} on a link")

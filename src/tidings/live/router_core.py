@@ -29,6 +29,7 @@ from tidings.live.hosted import REMEMBERED, Hosted, figures
 from tidings.live.journal import journal
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.link import Link
+from tidings.live.naming import Naming, is_name
 from tidings.live.pending import Pending
 from tidings.live.probes import Probes
 from tidings.live.recorder import Recorder
@@ -98,6 +99,7 @@ class Counts:
     replies_dropped: int = 0  # because their publisher does not read them, or a link is full
     malformed: int = 0  # connections ended because of malformed input
     denied: int = 0  # connections with a wrong token
+    twins: int = 0  # connections ended because two routers have one name
     evicted: int = 0  # connections ended before their greeting, to make room
     sessions: int = 0
     sessions_resumed: int = 0
@@ -149,6 +151,7 @@ class RouterCore:
         self.probes = Probes(self)
         self.doorway = Doorway(self)
         self.dialler = Dialler(self)
+        self.naming = Naming(self)
         self.protocol = row.configured(settings.chosen.options)(
             self.node,
             self.life,
@@ -307,6 +310,7 @@ class RouterCore:
         is_event = type(cause) is Received and publication_of(cause.packet) is not None
         if not is_event:  # events change no timer
             self._arm()
+            self.naming.look()
             if self._switching.full and not self.protocol.is_switching:
                 self._switching.clear()
 
@@ -463,10 +467,14 @@ class RouterCore:
     def _overfull(self, link: Link) -> None:
         """A link keeps more than it may: give it up."""
         if link.overfull:
-            if link.stream is not None:
-                link.stream.fail(WireError("slow"))
-            link.detach()
-            self._link_down(link)
+            self.give_up(link, WireError("slow"))
+
+    def give_up(self, link: Link, error: WireError) -> None:
+        """Take a link down at once, and tell the neighbour why."""
+        if link.stream is not None:
+            link.stream.fail(error)
+        link.detach()
+        self._link_down(link)
 
     def _deliver(self, action: Deliver) -> None:
         publication = action.publication
@@ -762,6 +770,7 @@ class RouterCore:
             link.reset(join.life, began, join.began)
         link.cost = max(link.cost, join.cost)
         link.attach(stream, join.heard, again)
+        self.naming.linked()
         if not link.up:
             link.up = True
             self.happen(LinkUp(link.neighbour, link.cost))
@@ -772,8 +781,11 @@ class RouterCore:
     def _neighbour_gone(self, link: Link, stream: Stream, error: Exception | None) -> None:
         """The connection of a link has ended; the link waits for another."""
         self.doorway.ended(stream, error)
+        if is_name(error):
+            self.naming.yielded()
         if link.stream is stream:
             link.detach()
+            link.broken_at = self.timers.now
             grace = 0 if link.leaving else round(self.settings.grace_s * SECOND)
             self._down[link.neighbour] = self.timers.after(grace, partial(self._link_down, link))
 
@@ -846,6 +858,8 @@ class RouterCore:
         found = [f"no link to {place}" for place in self.dialler.missing()]
         if not self.protocol.is_settled():
             found.append("routes are not settled")
+        if self.naming.has_yielded:
+            found.append(f"another router has the name {self.node}")
         held = sum(session.is_held for session in self.sessions.values())
         if held:
             found.append(f"{held} publishers wait for slow subscribers")

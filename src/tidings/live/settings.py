@@ -19,6 +19,7 @@ from tidings.routing.layers.sealing import Keyring
 from tidings.routing.options import OptionsError
 from tidings.routing.protocol import MILLISECOND, SECOND, Timing
 from tidings.routing.protocols import SIMULATED, Chosen, protocol
+from tidings.wire.messages import MAX_NAME, is_name
 
 # A link notices a broken or silent connection itself, long before hellos are missing. So `dead` is
 # long: a busy machine that sends its hellos late is no reason to change routes.
@@ -61,8 +62,12 @@ class Settings:
     keys: Mapping[str, tuple[Keyring, ...]] = field(default_factory=dict)  # of sealed ones
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.node) <= 128 or "/" in self.node:
+        if not self.node or not is_name(self.node) or "/" in self.node:
             raise ConfigurationError(f"node: expected a name without a slash, found {self.node!r}")
+        if not is_name(self.link_token):
+            raise ConfigurationError(
+                f"link_token: expected a text of at most {MAX_NAME} characters"
+            )
         try:
             beyond = self.chosen.row.needs & SIMULATED
         except OptionsError as error:

@@ -80,7 +80,7 @@ class Stream:
         self._progress_at = timers.now  # when the peer last read something, while choked
         self._out: list[bytes] = []
         self._scheduled = False
-        self._heard_at = timers.now
+        self.heard_at = timers.now  # when something has last arrived
         self._said_at = timers.now
         self._timer = timers.after(limits.ping, self._beat)
         self._ended = False
@@ -90,7 +90,7 @@ class Stream:
     def received(self, data: bytes) -> None:
         """Bytes have arrived."""
         self.bytes_in += len(data)
-        self._heard_at = self._timers.now
+        self.heard_at = self._timers.now
         self.frames.feed(data)
         self._read()
 
@@ -108,7 +108,7 @@ class Stream:
         self.choked = False
         if self._paused and self.open:
             self._paused = False
-            self._heard_at = self._timers.now
+            self.heard_at = self._timers.now
             self._transport.resume()
             self._read()
         self.schedule()
@@ -206,7 +206,7 @@ class Stream:
             if waiting < self._waited:
                 self._progress_at = now
             self._waited = waiting
-        silent = not self._paused and now - self._heard_at > silence
+        silent = not self._paused and now - self.heard_at > silence
         stuck = self.choked and now - self._progress_at > silence
         if silent or stuck:
             self.fail(WireError("silent" if silent else "slow"))

@@ -3,7 +3,7 @@
     handle(cause, now) -> actions    timer() -> when to wake it, or None    snapshot() -> state
     look_ahead(events) -> which of the events, if published here now, somebody may want
     explain_links(source, event) -> for each link, whether the event would take it, and why
-    is_settled(), is_switching, hops, table: what those around it must know
+    is_settled(), is_switching, hops, life_of(node), table: what those around it must know
 
 Time is nanoseconds on the node's own clock, which may leap, forward and back. Equal state and cause
 give equal actions: a protocol reads no clock, draws no random numbers, and depends on no order
@@ -297,6 +297,9 @@ class Protocol(Interface):
     @property
     def hops(self) -> Mapping[str, str] | None:
         """The neighbour that leads to each node that it knows of; None if it knows no paths."""
+
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it cannot tell."""
 
     @property
     def table(self) -> dict[str, str]:

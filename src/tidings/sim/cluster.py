@@ -239,7 +239,7 @@ class Cluster:
         self.algebra_steps = 0  # that all machines have taken together
         self.longest_read = 0  # characters of a predicate that a session has read on a loop
         self._held: Counter[frozenset[str]] = Counter()  # pairs between which nothing moves
-        self._ports = 0
+        self.connections = 0  # made so far
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -305,12 +305,12 @@ class Cluster:
         return self.qualities.get(frozenset((one, other)), self.quality)
 
     def _wire(self, origin: Process, target: Process, quality: Quality) -> Wire:
-        self._ports += 1
+        self.connections += 1
         wire = Wire(
             self.agenda,
             self.chance,
             (origin, target),
-            (f"{origin.name}:{self._ports}", f"{target.name}:{PORT}"),
+            (f"{origin.name}:{self.connections}", f"{target.name}:{PORT}"),
             (quality, quality),
             self._closed,
         )

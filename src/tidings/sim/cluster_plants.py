@@ -30,6 +30,7 @@ from tidings.live.flow import Outflow
 from tidings.live.inbox import Inbox
 from tidings.live.limits import Limits
 from tidings.live.link import Link
+from tidings.live.naming import Naming
 from tidings.live.pending import Pending
 from tidings.live.probes import Probes
 from tidings.live.router_core import RouterCore
@@ -629,7 +630,7 @@ def time_stands_still(self: Timers, clock: int) -> None:
 
 def never_silent(self: Stream) -> None:
     """A peer that says nothing is never given up."""
-    self._heard_at = self._timers.now
+    self.heard_at = self._timers.now
     _beat(self)
 
 
@@ -795,6 +796,9 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         RING,
         ("flap link",),
         ("lose link", "partition", "stall router"),
+    ),
+    "every name is free": ClusterPlant(
+        [(Naming, "_is_taken", lambda self, join: False)], RING, ("namesake",), ()
     ),
     "both replace": ClusterPlant([(Dialler, "_is_second", never_second)]),
     "published twice": ClusterPlant(

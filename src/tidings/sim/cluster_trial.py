@@ -83,6 +83,7 @@ LINGER_S: Final = 2.5
 STALLED: Final = 0.05  # the share of seeds in which something stands still for long
 CROSSED: Final = 12  # events in a burst of programs that send for one another, in half of these
 NEVER: Final = 3_600 * SECOND  # for which nothing stands still
+RARE: Final = {"namesake": 0.2}  # faults of the calm, and the share of seeds that have them
 FLOODED: Final = 0.05  # the share of seeds with faults in which routers flood
 GROWTH: Final = ("add link", "add router")  # while events are flooded, later ones may overtake
 
@@ -192,7 +193,8 @@ def draw(
             return draw_stall(seed, text, kind)._replace(cross=cross)
     chance = Random(f"cluster options {seed}")
     drawn = chance.choice(SMALL)
-    some = [kind for kind in BENIGN if chance.random() < 0.6]
+    some = [kind for kind in BENIGN if kind not in RARE and chance.random() < 0.6]
+    some += [kind for kind, share in RARE.items() if Random(f"{kind} {seed}").random() < share]
     worse = [kind for kind in HARMFUL if chance.random() < 0.4] or [chance.choice(list(HARMFUL))]
     if chance.random() < 0.25:
         worse = []

@@ -70,6 +70,10 @@ class RingNode:
         self.lives: dict[str, int] = {}
         self.table: dict[str, str] = {}
 
+    def life_of(self, node: str) -> int:
+        """It cannot tell: nobody but neighbours says its life."""
+        return 0
+
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []

@@ -440,11 +440,25 @@ def clock_ahead(weather: Weather) -> Undo | None:
 
 def twin(weather: Weather) -> Undo | None:
     """A second router of the same name joins elsewhere."""
-    trial = weather.trial
     address, near = weather.some_router(), weather.some_router()
     if address is None or near is None or near == address:
         return None
-    place = f"{address} again"
+    return _twin(weather, address, near)
+
+
+def namesake(weather: Weather) -> Undo | None:
+    """A router comes whose name another has that is in reach, so that it must be kept out."""
+    address, near = weather.some_router(), weather.some_router()
+    if address is None or near is None or near == address:
+        return None
+    known = weather.trial.cluster.routers[near].core.protocol.life_of(address)
+    if not known or not weather.may_delay(*weather.near(address)):
+        return None
+    return _twin(weather, address, near)
+
+
+def _twin(weather: Weather, address: str, near: str) -> Undo | None:
+    trial, place = weather.trial, f"{address} again"
     if place in trial.cluster.routers:
         return None
     settings = replace(trial.settings[address], links=(Dial(near, PORT, 1),))
@@ -533,6 +547,7 @@ BENIGN: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "add link": add_link,
     "add router": add_router,
     "change rights": change_rights,
+    "namesake": namesake,
 }
 HARMFUL: Final[dict[str, Callable[[Weather], Undo | None]]] = {
     "kill router": kill_router,

@@ -16,6 +16,7 @@ CODES: Final = {
     "application": "the router does not have the application, or not its key",
     "full": "there is no room for another connection, or for another session of the application",
     "silent": "nothing has arrived for too long",
+    "name": "another router has this name",
     "linked": "the two routers are linked already",
     "replaced": "another connection has replaced this one",
     "slow": "the receiver did not take its deliveries in time",

@@ -35,6 +35,17 @@ Text = Annotated[str, Meta(max_length=MAX_PREDICATE)]
 # The greeting
 
 
+def is_name(value: object) -> bool:
+    """Whether a message may have it for a name, or for a token: a text that is not too long.
+
+    >>> is_name("a"), is_name("a" * 200), is_name(7)
+    (True, False, False)
+    """
+    if not isinstance(value, str) or len(value) > MAX_NAME:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 class Open(Struct, frozen=True, array_like=True, tag=1):
     """A client's first message."""
 

@@ -158,6 +158,10 @@ class ReplicatedRouter:
     def hops(self) -> dict[str, str]:
         return self.plane.routes.hop
 
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it is in no reach."""
+        return self.plane.life_of(node)
+
     @property
     def table(self) -> dict[str, str]:
         return {}

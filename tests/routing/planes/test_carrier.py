@@ -86,6 +86,10 @@ class Postman:
     def hops(self) -> dict[str, str]:
         return self.plane.routes.hop
 
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it is in no reach."""
+        return self.plane.life_of(node)
+
     def look_ahead(self, events: Sequence[dict[str, Any]]) -> Sequence[int]:
         return range(len(events))
 

@@ -75,6 +75,10 @@ class FloodRouter:
     is_switching = False
     hops = None
 
+    def life_of(self, node: str) -> int:
+        """It cannot tell: nobody but neighbours says its life."""
+        return 0
+
     def handle(self, cause: Cause, now: int) -> list[Action]:
         """What to do about a cause."""
         out: list[Action] = []

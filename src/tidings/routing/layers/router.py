@@ -120,6 +120,10 @@ class LayeredRouter:
         """The neighbour that leads to each node."""
         return self.plane.routes.hop
 
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it is in no reach."""
+        return self.plane.life_of(node)
+
     def hop_to(self, node: str, life: int = 0, number: int = 0) -> str | None:
         """The neighbour that leads to a node, if the link to it is up."""
         hop = self.plane.routes.hop.get(node)

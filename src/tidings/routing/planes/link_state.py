@@ -4,7 +4,8 @@ Each node floods a record of its links, with a number that grows and an age. A n
 older record by a newer one and passes it on; to a neighbour that sends an older one it sends the
 newer. Hellos carry a digest of all records, so nodes notice what got lost and catch up: nothing
 here relies on a packet arriving. A record that its origin does not renew expires. A node that has
-lost its memory learns from its own old record which number it must exceed.
+lost its memory learns from its own old record which number it must exceed. If that record exceeds
+its own in turn, again and again, then another node tells it: two have one name (`life_of`).
 
 A node computes its routes once links have been at rest for a moment, so a storm of news costs one
 computation.
@@ -22,6 +23,7 @@ from tidings.routing.planes.topology import Routes, Topologies, digest_of, diges
 from tidings.routing.protocol import MILLISECOND, SECOND, Action, Drop, Send, Timing, earliest
 
 SWEEP = SECOND  # how often a node looks for old records
+RIVALRY = 4  # times that another life exceeds ours, from which on it is no memory of a former one
 LONG_AGO = -(1 << 62)  # before any time that a clock shows, also one that began below 0
 
 
@@ -42,6 +44,9 @@ class LinkState:
         self._digest = 0  # of all records
         self.beside = 0  # a digest of what else neighbours must agree on (`replica`)
         self._number = 0
+        self._rival = 0  # another life that has told our own record
+        self._exceeded = 0  # how often another life has exceeded what we have told
+        self._exceeded_at = LONG_AGO
         self._hello_at: int | None = None
         self._tell_at: int | None = None
         self._sweep_at = LONG_AGO
@@ -63,6 +68,8 @@ class LinkState:
         """A link is gone."""
         if self.neighbours.remove(neighbour):
             self._links_changed(now)
+        if not self.neighbours.known:
+            self._exceeded = 0
 
     def hello(self, neighbour: str, hello: Hello, now: int, out: list[Action]) -> bool:
         """A neighbour says hello; returns whether the two now compare what they know."""
@@ -175,8 +182,23 @@ class LinkState:
         """A record of our own has come back: exceed its number if it is of a former life."""
         ahead = record.number - self._number
         if ahead > 0 or (ahead == 0 and record.life != self.life):
+            if record.life != self.life and self._tell_at is None:  # it answers what we have told
+                recent = now - self._exceeded_at < self.timing.refresh
+                self._exceeded = self._exceeded + 1 if recent else 1
+                self._exceeded_at, self._rival = now, record.life
             self._number = record.number
             self._links_changed(now)
+
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node; 0 if it is in no reach.
+
+        Of two nodes with our name the one with the greater life keeps it.
+        """
+        if node == self.node:
+            return max(self.life, self._rival) if self._exceeded >= RIVALRY else self.life
+        if node in self.routes.hop and self._adjacency.get(node):
+            return self.records[node].life
+        return 0
 
     def _flood(self, records: tuple[Record, ...], but: str | None, out: list[Action]) -> None:
         packet = Records(records)

@@ -408,6 +408,10 @@ class PathCostRouter:
         """The neighbour that leads to each node that it knows of."""
         return self.paths.hop
 
+    def life_of(self, node: str) -> int:
+        """It cannot tell: nobody but neighbours says its life."""
+        return 0
+
     @property
     def table(self) -> dict[str, str]:
         """Nothing: it keeps what each origin wants, not a predicate for each interface."""

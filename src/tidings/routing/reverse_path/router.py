@@ -791,6 +791,10 @@ class ReversePathRouter:
         """The neighbour that leads to each node, once that has been the same for a while."""
         return self.spanning.hops
 
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it is in no reach."""
+        return self.plane.life_of(node)
+
     @property
     def table(self) -> dict[str, str]:
         """Nothing: it keeps filters, not a predicate for each interface."""

@@ -109,6 +109,10 @@ class LetterRouter:
         """The neighbour that leads to each node that it knows of."""
         return self.plane.routes.hop
 
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it is in no reach."""
+        return self.plane.life_of(node)
+
     # The contract
 
     def handle(self, cause: Cause, now: int) -> list[Action]:

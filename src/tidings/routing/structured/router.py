@@ -161,6 +161,10 @@ class StructuredRouter:
         """The neighbour that leads to each node."""
         return self.plane.routes.hop
 
+    def life_of(self, node: str) -> int:
+        """The life by which those in reach know a node, itself included; 0 if it is in no reach."""
+        return self.plane.life_of(node)
+
     @property
     def table(self) -> dict[str, str]:
         """Nothing: no predicate belongs to an interface."""
