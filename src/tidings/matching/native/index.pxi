@@ -87,6 +87,7 @@ cdef class Index:
 
     cdef uint32_t take_number(self, id) except? 0xFFFFFFFF:
         cdef size_t number
+        cdef int overflow  # of an id, which is then -1 and no number
         if self.free:
             number = self.free.pop()
             self.asks.pop(number, None)
@@ -104,7 +105,8 @@ cdef class Index:
                     self.remaining, self.number_room * sizeof(uint32_t))
                 self.weights = <uint32_t *> enlarged(
                     self.weights, self.number_room * sizeof(uint32_t))
-        self.own = self.own and type(id) is int and id == number
+        self.own = self.own and type(id) is int and \
+            PyLong_AsLongLongAndOverflow(id, &overflow) == <long long> number
         self.remaining[number] = self.weights[number] = 0
         return <uint32_t> number
 
@@ -229,17 +231,19 @@ cdef class Index:
         """Add many subscriptions, compiled into one segment; `wholes` by place."""
         cdef Packer packer = Packer(self.names, self.statistics)
         cdef uint32_t number, i
+        cdef size_t place = 0
         cdef Gathered gathered = Gathered()
         cdef uint8_t *at
         with self.lock:
             self.prepare_changes()
-            for place, (id, filters) in enumerate(zip(ids, filters_of_each)):
+            for id, filters in zip(ids, filters_of_each):
                 number = self.take_number(id)
                 self.remaining[number] = packer.pack(
                     number, filters, wholes.get(place) if wholes else None)
                 if packer.asks:
                     self.residuals[number] = tuple(packer.asks)
                 self.live += 1
+                place += 1
             if packer.records == 0:
                 return
             at = packer.buffer.data
@@ -485,6 +489,8 @@ cdef class Index:
                     if context.rows.searches[i].asked_count:
                         with gil:
                             note_asked(&context.rows.searches[i], begin + i, asked)
+                if begin == first:
+                    pairs.expect(context.rows.count, last - begin - context.rows.count)
                 begin += context.rows.count
         return 0
 
@@ -803,20 +809,30 @@ cdef class Pairs:
 
     cdef int reserve(self, size_t more) except -1 nogil:
         if self.count + more > self.room:
-            self.room = 2 * (self.count + more) + 64
+            self.room = max(self.count + more, 2 * self.count) + 64
             self.rows = <int64_t *> enlarged(self.rows, self.room * sizeof(int64_t))
             self.numbers = <int64_t *> enlarged(self.numbers, self.room * sizeof(int64_t))
         return 0
 
     cdef int take(self, const Search *search, int64_t row) except -1 nogil:
         """What a search has found for a row."""
-        cdef size_t i
-        self.reserve(search.found_count)
-        for i in range(search.found_count):
-            self.rows[self.count + i] = row
-            self.numbers[self.count + i] = search.found[i]
-        self.count += search.found_count
+        cdef size_t i, count = search.found_count
+        cdef const uint32_t *found = search.found
+        cdef int64_t *rows
+        cdef int64_t *numbers
+        self.reserve(count)
+        rows = self.rows + self.count
+        numbers = self.numbers + self.count
+        for i in range(count):
+            rows[i] = row
+        for i in range(count):
+            numbers[i] = found[i]
+        self.count += count
         return 0
+
+    cdef int expect(self, int64_t done, int64_t left) except -1 nogil:
+        """Reserve for the rows that are left as much as those that are done have taken."""
+        return self.reserve(<size_t> (1.1 * <double> self.count / done * left))
 
     cdef int put(self, int64_t row, int64_t number) except -1:
         self.reserve(1)
@@ -946,7 +962,7 @@ cdef int check_segment(const uint8_t[::1] mapped, size_t numbers) except -1:
         at += padded(header.sizes[i])
     if at != header.size or at != <uint64_t> mapped.shape[0]:
         raise ValueError(f"expected {header.size} bytes, found {mapped.shape[0]}")
-    if (header.cell_mask + 1) * sizeof(Cell) != header.sizes[CELLS] or \
+    if header.cells == 0 or header.cells * sizeof(Cell) != header.sizes[CELLS] or \
             (header.local_mask + 1) * sizeof(uint32_t) != header.sizes[LOCALS]:
         raise ValueError("its tables have another size")
     return 0
