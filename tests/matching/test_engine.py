@@ -25,6 +25,7 @@ from tidings import Event, EventError, Predicate, Table, parse
 from tidings.language.constraint import Constraint
 from tidings.language.event import read
 from tidings.language.expression import Expression, conjoin
+from tidings.matching import batches
 from tidings.matching.filters import filters_of
 from tidings.matching.matchers import MATCHERS
 from tidings.matching.native.engine import Columns, Index
@@ -540,6 +541,31 @@ def test_rows_that_are_searched_together_find_what_each_finds() -> None:
         for row, id in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
             found[row].append(id)
         assert [sorted(ids) for ids in found] == [sorted(table.match(event)) for event in events]
+
+
+def test_an_answer_in_many_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table({n: f"x > {n}" for n in range(300)} | {300: "x matches '^a'"})
+    rows = pa.table({"x": [n % 350 for n in range(700)]})
+    texts = pa.table({"x": ["ab" if n % 3 else "b" for n in range(700)]})
+    whole, asked = table.match_batch(rows), table.match_batch(texts)
+    monkeypatch.setattr(batches, "PAIRS", 500)
+    monkeypatch.setattr(batches, "PART", 128)
+    monkeypatch.setattr(batches, "SOME", 5)
+    for threads in (1, 2):
+        assert table.match_batch(rows, threads=threads) == whole
+        assert table.match_batch(texts, threads=threads) == asked
+    assert table.match_batch(rows).column("event").num_chunks > 100
+
+
+def test_answers_stay_as_they_are_when_memory_is_used_again() -> None:
+    table = Table({n: f"x > {n}" for n in range(2_000)})
+    held = []
+    for size in (1, 500, 3, 40, 700, 300, 2):
+        held.append((size, table.match_batch(pa.table({"x": [size] * size}), threads=1)))
+        table.match_batch(pa.table({"x": [1_999] * 700}), threads=1)  # nobody keeps it
+    for size, answer in held:
+        assert answer.column("event").to_pylist() == [n for n in range(size) for _ in range(size)]
+        assert set(answer.column("subscription").to_pylist()) == set(range(size))
 
 
 @pytest.mark.parametrize("id_of", [int, lambda n: n - 2**40, lambda n: 2**70 + n, str])

@@ -8,6 +8,7 @@ which Arrow does not rule out. Law: an element of the result is what
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,6 +22,7 @@ FIRST_DAY: Final = -719_162  # 1 January of the year 1, counted from 1970
 LAST_DAY: Final = 2_932_896  # 31 December 9999
 PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 MONTHS: Final = pa.lib.Type_INTERVAL_MONTHS
+TYPES: Final = 256  # whose answers are remembered: a batch may have a thousand columns of few types
 LONG_DIGITS: Final = 18  # any integer of so many digits fits 64 bits
 
 
@@ -42,6 +44,7 @@ def is_listed(kind: pa.DataType) -> bool:
     )
 
 
+@lru_cache(maxsize=TYPES)
 def is_known(kind: pa.DataType) -> bool:
     """Whether the values of a column of this type are values of the language as they are."""
     types = pa.types
@@ -208,6 +211,7 @@ def without_months(array: pa.Array) -> pa.Array:
     return pa.nulls(size)  # months themselves, as keys, or in a dictionary
 
 
+@lru_cache(maxsize=TYPES)
 def _holds_months(kind: Any) -> bool:
     types = pa.types
     if types.is_struct(kind):

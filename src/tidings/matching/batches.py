@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +21,8 @@ from tidings.matching.native.engine import Columns, Index, Moment, Unreadable
 Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
 PART: Final = 4_096  # rows that a thread takes at a time
+SOME: Final = 256  # rows by which it learns how many pairs they have
+PAIRS: Final = 2**18  # in one piece of an answer, about: the memory of such pieces is used again
 ALL: Final = 2**63  # more matches than there can be
 
 
@@ -92,23 +95,28 @@ def _match_parts(
         pieces += [(begin, part, columns, first) for first in range(0, columns.rows, PART)]
         begin += columns.rows
 
-    def piece(given: tuple[int, pa.RecordBatch, Columns, int]) -> Pairs:
+    def piece(given: tuple[int, pa.RecordBatch, Columns, int]) -> Iterator[Pairs]:
         begin, part, columns, first = given
         last = min(first + PART, columns.rows)
-        rows, numbers, asked = index.match_rows(columns, first, last, moment, begin, enough)
-        if asked:
-            wanted = sorted({row for row, _, _ in asked})
-            given_events = dict(zip(wanted, events(part, wanted), strict=True))
-            more_rows, more_numbers = index.answers(asked, given_events, begin)
-            at = np.searchsorted(rows, more_rows, side="right")
-            rows, numbers = np.insert(rows, at, more_rows), np.insert(numbers, at, more_numbers)
-        return rows, numbers
+        step = SOME
+        while first < last:
+            until = min(first + step, last)
+            rows, numbers, asked = index.match_rows(columns, first, until, moment, begin, enough)
+            if asked:
+                wanted = sorted({row for row, _, _ in asked})
+                given_events = dict(zip(wanted, events(part, wanted), strict=True))
+                more_rows, more_numbers = index.answers(asked, given_events, begin)
+                at = np.searchsorted(rows, more_rows, side="right")
+                rows, numbers = np.insert(rows, at, more_rows), np.insert(numbers, at, more_numbers)
+            yield rows, numbers
+            step = min(PART, (until - first) * PAIRS // max(numbers.size, 1) + 1)
+            first = until
 
     if threads > 1 and len(pieces) > 1:
         with ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(piece, pieces)
+            yield from chain.from_iterable(pool.map(lambda given: list(piece(given)), pieces))
     else:
-        yield from map(piece, pieces)
+        yield from chain.from_iterable(map(piece, pieces))
 
 
 def match_documents(index: Index, events: Sequence[Mapping[str, Any]]) -> Iterator[Pairs]:

@@ -81,6 +81,13 @@ def check_id(id: object) -> None:
         raise TypeError(f"expected an id that is text or an integer, found {id!r:.80} ({kind})")
 
 
+def check_ids(ids: Collection[object]) -> None:
+    """The same for very many ids."""
+    if not set(map(type, ids)) <= set(ID_TYPES):
+        for id in ids:
+            check_id(id)
+
+
 def duplicate(id: Id) -> KeyError:
     """The error for adding an id that the table already holds."""
     return KeyError(f"the id {id!r} is in the table already; replace it, or remove it first")
@@ -142,10 +149,16 @@ def is_integer(id: Id) -> bool:
     return type(id) is int and -(2**63) <= id < 2**63
 
 
-def all_integers(ids: Iterable[Id]) -> bool:
+def other_ids(ids: Collection[Id]) -> int:
+    """How many of the ids are no 64-bit integers; quick if all are integers."""
+    if set(map(type, ids)) == {int} and is_integer(min(ids)) and is_integer(max(ids)):
+        return 0
+    return sum(not is_integer(id) for id in ids)
+
+
+def all_integers(ids: Collection[Id]) -> bool:
     """Whether there are ids and all of them are 64-bit integers."""
-    fits = list(map(is_integer, ids))
-    return bool(fits) and all(fits)
+    return len(ids) > 0 and other_ids(ids) == 0
 
 
 def names_of(expressions: Iterable[Expression]) -> set[str]:

@@ -49,8 +49,7 @@ class Table:
     ) -> None:
         """Compile subscriptions; `statistics` of events help to choose the constraints to index."""
         pairs = list(subscriptions.items() if isinstance(subscriptions, Mapping) else subscriptions)
-        for id, *_ in pairs:
-            contract.check_id(id)
+        contract.check_ids([pair[0] for pair in pairs])
         given: dict[Id, Any] = dict(pairs)
         if len(given) < len(pairs):
             seen: set[Id] = set()
@@ -63,7 +62,7 @@ class Table:
         self._numbers: dict[Id, int] | None = dict(zip(given, range(len(given)), strict=True))
         self._lock = threading.RLock()
         self._folds = 0  # of the index, when segments were last looked at
-        self._other_ids = sum(not contract.is_integer(id) for id in given)
+        self._other_ids = contract.other_ids(given)
         self._checked: int | None = None  # the change at which ids last were different texts
         self._changes = 0
 

@@ -14,6 +14,7 @@ cdef enum:
     RANGES = SIDES + 3  # of a filter that are kept as codes: those of its group, three more
     MOST_EXTRA = 65535  # columns that an extra range can name
     COLUMN_BITS = 21  # of a column in the key of a group
+    MOST_COUNTERS = 1 << 20  # of keys; as many as a processor has near
     TEXT_LIST = 0x80000000  # while sorting: lists of texts come behind all others
 
 # What a filter in a block costs an event that has the columns, in tests of a record.
@@ -29,11 +30,6 @@ cdef enum:  # access paths, as in Header.by_path
     PATH_ORDER
     PATH_BLOCK
     PATH_ALWAYS
-
-ctypedef struct KeyCount:
-    uint64_t hash
-    uint32_t count
-    uint32_t unused
 
 ctypedef struct KeyEntry:
     uint64_t hash
@@ -89,9 +85,8 @@ ctypedef struct Builder:
     uint32_t local_room
     uint32_t *local_table
     uint32_t local_mask
-    KeyCount *keys
-    size_t key_mask
-    size_t key_used
+    uint32_t *counters  # how often keys occur; those of several keys may be one
+    size_t counter_mask
     KeyEntry *key_entries
     size_t key_entry_count
     size_t key_entry_room
@@ -115,7 +110,7 @@ cdef void free_builder(Builder *b) noexcept nogil:
         free(b.locals[i].samples[1].orders)
     free(b.locals)
     free(b.local_table)
-    free(b.keys)
+    free(b.counters)
     free(b.key_entries)
     free(b.order_entries)
     free(b.block_entries)
@@ -248,34 +243,21 @@ cdef uint64_t key_at(const Test *test, const Keys *keys, uint32_t place, uint64_
         content = gram_content(text + place, keys.size)
     return key_hash(keys.kind, keys.size, test.attribute, content)
 
-cdef KeyCount *count_of(Builder *b, uint64_t hash) noexcept nogil:
-    cdef size_t at = <size_t> (hash >> 20) & b.key_mask
-    while b.keys[at].hash and b.keys[at].hash != hash:
-        at = (at + 1) & b.key_mask
-    return &b.keys[at]
+cdef int start_counters(Builder *b, uint64_t bytes) except -1 nogil:
+    """Make counters for the keys of records of so many bytes, in which a key takes eight or so.
 
-cdef int grow_keys(Builder *b) except -1 nogil:
-    cdef KeyCount *old = b.keys
-    cdef size_t size = b.key_mask + 1, i
-    cdef KeyCount *larger = <KeyCount *> zeroed(2 * size * sizeof(KeyCount))
-    b.keys = larger
-    b.key_mask = 2 * size - 1
-    for i in range(size):
-        if old[i].hash:
-            count_of(b, old[i].hash)[0] = old[i]
-    free(old)
+    A counter may count several keys, so it may say too much. That costs an event a little, but
+    looking at one counter of a million is quick, and at one of all keys it is not.
+    """
+    cdef size_t size = 16
+    while size < MOST_COUNTERS and 8 * size < bytes:
+        size *= 2
+    b.counters = <uint32_t *> zeroed(size * sizeof(uint32_t))
+    b.counter_mask = size - 1
     return 0
 
-cdef int count_key(Builder *b, uint64_t hash) except -1 nogil:
-    cdef KeyCount *key
-    if 2 * b.key_used > b.key_mask:
-        grow_keys(b)
-    key = count_of(b, hash)
-    if key.hash == 0:
-        key.hash = hash
-        b.key_used += 1
-    key.count += 1
-    return 0
+cdef inline uint32_t *counter_of(const Builder *b, uint64_t hash) noexcept nogil:
+    return &b.counters[<size_t> (hash >> 32) & b.counter_mask]
 
 
 # Ranges of a test
@@ -369,7 +351,7 @@ cdef int look_at(Builder *b, uint32_t place) except -1 nogil:
         if keys.kind != BY_PRESENCE:
             local.totals[keys.kind] += 1
             for j in range(keys.count):
-                count_key(b, key_at(test, &keys, j, b.seed))
+                counter_of(b, key_at(test, &keys, j, b.seed))[0] += 1
         if range_of(test, &span):
             if span.low != 0:
                 sample(&local.samples[span.is_text], span.low)
@@ -401,7 +383,7 @@ cdef void weigh_keys(Builder *b, const Test *test, const Local *local, Choice *b
         share = share_of(test, presence)
     else:
         for j in range(keys.count):
-            one = presence * count_of(b, key_at(test, &keys, j, b.seed)).count / total
+            one = presence * counter_of(b, key_at(test, &keys, j, b.seed))[0] / total
             if keys.every or j == 0:
                 share += one
             elif one < share:
@@ -904,9 +886,9 @@ cdef void write_keys(Builder *b, uint8_t *base, const Header *header) noexcept n
         end = begin
         while end < b.key_entry_count and b.key_entries[end].hash == b.key_entries[begin].hash:
             end += 1
-        at = <uint32_t> (b.key_entries[begin].hash >> 32) & header.cell_mask
+        at = first_cell(header, b.key_entries[begin].hash)
         while cells[at].hash:
-            at = (at + 1) & header.cell_mask
+            at = next_cell(header, at)
         cells[at].hash = b.key_entries[begin].hash
         cells[at].count = <uint32_t> (end - begin)
         if end - begin == 1:
@@ -1039,25 +1021,20 @@ cdef void write_attributes(Builder *b, uint8_t *base, const Header *header) noex
 
 cdef void measure(Builder *b, Header *header) noexcept nogil:
     """Set the sizes of all sections, and where they begin."""
-    cdef size_t keys, entries, cells = 2, locals = 2, i, numbers = 0
+    cdef size_t keys, entries, locals = 2, i, numbers = 0
     cdef size_t groups, blocks, codes
     cdef uint32_t columns, cuts
     cdef uint64_t at
     measure_keys(b, &keys, &entries)
     measure_blocks(b, &groups, &blocks, &codes)
     number_columns(b, &columns, &cuts)
-    while 3 * cells < 4 * (keys + 1):
-        cells *= 2
     while locals < 2 * (b.local_count + 1):
         locals *= 2
     for i in range(b.order_count):
         numbers += b.order_entries[i].list % LISTS < 4
-    header.cell_mask = <uint32_t> (cells - 1)
+    header.cells = <uint32_t> (keys + keys // 3 + 1)  # one of them is empty, at least
     header.local_mask = <uint32_t> (locals - 1)
-    for i in range(b.count):
-        header.sizes[RECORDS] += b.records[i].size
-        header.constraints += b.records[i].constraints
-    header.sizes[CELLS] = cells * sizeof(Cell)
+    header.sizes[CELLS] = header.cells * sizeof(Cell)
     header.sizes[ENTRIES] = entries * sizeof(uint32_t)
     header.sizes[LOCALS] = locals * sizeof(uint32_t)
     header.sizes[ATTRIBUTES] = b.local_count * sizeof(Attribute)
@@ -1108,8 +1085,10 @@ cdef void *build(const Record *const *records, size_t count, uint64_t seed) exce
     header.magic, header.version, header.seed = MAGIC, SEGMENT_VERSION, seed
     header.filters = <uint32_t> count
     try:
-        b.keys = <KeyCount *> zeroed(16 * sizeof(KeyCount))
-        b.key_mask = 15
+        for i in range(<uint32_t> count):
+            header.sizes[RECORDS] += records[i].size
+            header.constraints += records[i].constraints
+        start_counters(&b, header.sizes[RECORDS])
         for i in range(<uint32_t> count):
             look_at(&b, i)
         for i in range(b.local_count):
@@ -1117,8 +1096,8 @@ cdef void *build(const Record *const *records, size_t count, uint64_t seed) exce
             cut(&b.locals[i].samples[1])
         for i in range(<uint32_t> count):
             header.by_path[file_record(&b, i)] += 1
-        free(b.keys)
-        b.keys = NULL
+        free(b.counters)
+        b.counters = NULL
         sort_blocks(&b)  # may leave some to keys
         header.by_path[PATH_KEY] += header.by_path[PATH_BLOCK] - <uint32_t> b.block_count
         header.by_path[PATH_BLOCK] = <uint32_t> b.block_count

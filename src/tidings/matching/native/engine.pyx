@@ -41,6 +41,7 @@ from tidings.matching.residuals import shared_check
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    bint PyUnicode_IS_ASCII(object text)
     long long PyLong_AsLongLongAndOverflow(object integer, int *overflow) except? -1
 
 cdef extern from "low.h" nogil:

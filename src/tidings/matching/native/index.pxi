@@ -87,6 +87,7 @@ cdef class Index:
 
     cdef uint32_t take_number(self, id) except? 0xFFFFFFFF:
         cdef size_t number
+        cdef int overflow  # of an id, which is then -1 and no number
         if self.free:
             number = self.free.pop()
             self.asks.pop(number, None)
@@ -104,7 +105,8 @@ cdef class Index:
                     self.remaining, self.number_room * sizeof(uint32_t))
                 self.weights = <uint32_t *> enlarged(
                     self.weights, self.number_room * sizeof(uint32_t))
-        self.own = self.own and type(id) is int and id == number
+        self.own = self.own and type(id) is int and \
+            PyLong_AsLongLongAndOverflow(id, &overflow) == <long long> number
         self.remaining[number] = self.weights[number] = 0
         return <uint32_t> number
 
@@ -229,17 +231,19 @@ cdef class Index:
         """Add many subscriptions, compiled into one segment; `wholes` by place."""
         cdef Packer packer = Packer(self.names, self.statistics)
         cdef uint32_t number, i
+        cdef size_t place = 0
         cdef Gathered gathered = Gathered()
         cdef uint8_t *at
         with self.lock:
             self.prepare_changes()
-            for place, (id, filters) in enumerate(zip(ids, filters_of_each)):
+            for id, filters in zip(ids, filters_of_each):
                 number = self.take_number(id)
                 self.remaining[number] = packer.pack(
                     number, filters, wholes.get(place) if wholes else None)
                 if packer.asks:
                     self.residuals[number] = tuple(packer.asks)
                 self.live += 1
+                place += 1
             if packer.records == 0:
                 return
             at = packer.buffer.data
@@ -485,6 +489,8 @@ cdef class Index:
                     if context.rows.searches[i].asked_count:
                         with gil:
                             note_asked(&context.rows.searches[i], begin + i, asked)
+                if begin == first:
+                    pairs.expect(context.rows.count, last - begin - context.rows.count)
                 begin += context.rows.count
         return 0
 
@@ -789,33 +795,94 @@ cdef int note_asked(Search *search, int64_t row, list asked) except -1:
     return 0
 
 
+# Memory of answers, with its room written before it. The kernel clears new memory page by page,
+# which can take longer than to find what is written there. So some memory of answers that nobody
+# has any more is kept for the next ones. Spares are taken and given back with the GIL.
+
+cdef enum:
+    BEFORE = 8  # words before the memory
+    SPARES = 32
+    MOST_SPARE = 1 << 23  # numbers in all spares together
+
+cdef int64_t *SPARE[SPARES]
+cdef int spare_count = 0
+cdef size_t spare_room = 0
+
+cdef inline size_t room_of(const int64_t *numbers) noexcept nogil:
+    return 0 if numbers == NULL else <size_t> (numbers - BEFORE)[0]
+
+cdef int64_t *resized(int64_t *numbers, size_t room) except NULL nogil:
+    """Memory for so many numbers, with those that are in the old."""
+    cdef int64_t *base = NULL if numbers == NULL else numbers - BEFORE
+    base = <int64_t *> enlarged(base, (BEFORE + room) * sizeof(int64_t))
+    base[0] = <int64_t> room
+    return base + BEFORE
+
+cdef int64_t *take_spare() noexcept:
+    """A spare, or NULL."""
+    global spare_count, spare_room
+    if spare_count == 0:
+        return NULL
+    spare_count -= 1
+    spare_room -= room_of(SPARE[spare_count])
+    return SPARE[spare_count]
+
+cdef void give_back(void *given) noexcept:
+    """Keep memory as a spare, or free it if there is enough."""
+    global spare_count, spare_room
+    cdef int64_t *numbers = <int64_t *> given
+    if numbers == NULL:
+        return
+    if spare_count == SPARES or spare_room + room_of(numbers) > MOST_SPARE:
+        free(numbers - BEFORE)
+        return
+    SPARE[spare_count] = numbers
+    spare_count += 1
+    spare_room += room_of(numbers)
+
+
 cdef class Pairs:
     """Rows and numbers of subscriptions that match them."""
 
     cdef int64_t *rows
     cdef int64_t *numbers
     cdef size_t count
-    cdef size_t room
+
+    def __cinit__(self):
+        self.rows = take_spare()
+        self.numbers = take_spare()
 
     def __dealloc__(self):
-        free(self.rows)
-        free(self.numbers)
+        give_back(self.rows)
+        give_back(self.numbers)
 
     cdef int reserve(self, size_t more) except -1 nogil:
-        if self.count + more > self.room:
-            self.room = 2 * (self.count + more) + 64
-            self.rows = <int64_t *> enlarged(self.rows, self.room * sizeof(int64_t))
-            self.numbers = <int64_t *> enlarged(self.numbers, self.room * sizeof(int64_t))
+        cdef size_t needed = self.count + more
+        if needed > room_of(self.rows):
+            self.rows = resized(self.rows, max(needed, 2 * self.count) + 64)
+        if needed > room_of(self.numbers):
+            self.numbers = resized(self.numbers, max(needed, 2 * self.count) + 64)
         return 0
+
+    cdef int expect(self, int64_t done, int64_t left) except -1 nogil:
+        """Reserve for the rows that are left as much as those that are done have taken."""
+        tidings_check(done > 0 and left >= 0)
+        return self.reserve(<size_t> (1.1 * <double> self.count / done * left))
 
     cdef int take(self, const Search *search, int64_t row) except -1 nogil:
         """What a search has found for a row."""
-        cdef size_t i
-        self.reserve(search.found_count)
-        for i in range(search.found_count):
-            self.rows[self.count + i] = row
-            self.numbers[self.count + i] = search.found[i]
-        self.count += search.found_count
+        cdef size_t i, count = search.found_count
+        cdef const uint32_t *found = search.found
+        cdef int64_t *rows
+        cdef int64_t *numbers
+        self.reserve(count)
+        rows = self.rows + self.count
+        numbers = self.numbers + self.count
+        for i in range(count):
+            rows[i] = row
+        for i in range(count):
+            numbers[i] = found[i]
+        self.count += count
         return 0
 
     cdef int put(self, int64_t row, int64_t number) except -1:
@@ -829,19 +896,21 @@ cdef class Pairs:
         """Both as arrays of NumPy, to which the memory goes over."""
         if self.count == 0:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        rows = owning(<int64_t *> enlarged(self.rows, self.count * sizeof(int64_t)), self.count)
-        self.rows = NULL
-        numbers = owning(
-            <int64_t *> enlarged(self.numbers, self.count * sizeof(int64_t)), self.count)
-        self.numbers = NULL
-        self.count = self.room = 0
-        return rows, numbers
+        rows = owning(&self.rows, self.count)
+        return rows, owning(&self.numbers, self.count)
 
 
-cdef object owning(int64_t *data, size_t count):
-    """An array that frees its memory in the end."""
-    cdef cython.view.array made = <int64_t[:count]> data
-    made.callback_free_data = free
+cdef object owning(int64_t **given, size_t count):
+    """An array that gives its memory back in the end; of much more than it needs it gets a copy."""
+    cdef int64_t *numbers = given[0]
+    cdef cython.view.array made
+    if 2 * count < room_of(numbers):
+        numbers = resized(NULL, count)
+        memcpy(numbers, given[0], count * sizeof(int64_t))
+        give_back(given[0])
+    given[0] = NULL
+    made = <int64_t[:count]> numbers
+    made.callback_free_data = give_back
     return np.asarray(made)
 
 
@@ -946,7 +1015,7 @@ cdef int check_segment(const uint8_t[::1] mapped, size_t numbers) except -1:
         at += padded(header.sizes[i])
     if at != header.size or at != <uint64_t> mapped.shape[0]:
         raise ValueError(f"expected {header.size} bytes, found {mapped.shape[0]}")
-    if (header.cell_mask + 1) * sizeof(Cell) != header.sizes[CELLS] or \
+    if header.cells == 0 or header.cells * sizeof(Cell) != header.sizes[CELLS] or \
             (header.local_mask + 1) * sizeof(uint32_t) != header.sizes[LOCALS]:
         raise ValueError("its tables have another size")
     return 0

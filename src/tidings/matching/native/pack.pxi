@@ -9,24 +9,30 @@
 cdef enum:
     LONGEST_PATTERN = 64  # bytes of a LIKE that the engine tests; its time grows with them
     MOST_FIELDS = 64  # of a residual that the engine tests
+    IGNORING_CASE = 64  # in the code of an operator: its texts are folded
 
 LONGEST_LIKE = LONGEST_PATTERN
 NUMBER_OPERATORS = {
-    "=": NUMBER_EQ, "!=": NUMBER_NE, "<": NUMBER_LT, "<=": NUMBER_LE, ">": NUMBER_GT,
-    ">=": NUMBER_GE, "between": NUMBER_BETWEEN, "in": NUMBER_IN,
+    "exists": EXISTS, "=": NUMBER_EQ, "!=": NUMBER_NE, "<": NUMBER_LT, "<=": NUMBER_LE,
+    ">": NUMBER_GT, ">=": NUMBER_GE, "between": NUMBER_BETWEEN, "in": NUMBER_IN,
 }
 TEXT_OPERATORS = {
-    "=": TEXT_EQ, "!=": TEXT_NE, "<": TEXT_LT, "<=": TEXT_LE, ">": TEXT_GT, ">=": TEXT_GE,
-    "between": TEXT_BETWEEN, "in": TEXT_IN, "prefix": PREFIX, "suffix": SUFFIX,
+    "exists": EXISTS, "=": TEXT_EQ, "!=": TEXT_NE, "<": TEXT_LT, "<=": TEXT_LE, ">": TEXT_GT,
+    ">=": TEXT_GE, "between": TEXT_BETWEEN, "in": TEXT_IN, "prefix": PREFIX, "suffix": SUFFIX,
     "contains": CONTAINS, "like": LIKE,
 }
-FOLDED_OPERATORS = {
-    "i" + name: code for name, code in TEXT_OPERATORS.items()
-    if name in ("=", "!=", "in", "prefix", "suffix", "contains", "like")
+TEXT_OPERATORS |= {
+    "i" + name: TEXT_OPERATORS[name] | IGNORING_CASE
+    for name in ("=", "!=", "in", "prefix", "suffix", "contains", "like")
 }
+# By the type of a constraint: the types of values, and the codes of the operators.
 TYPES = {
-    "number": INTEGER | REAL, "int": INTEGER, "real": REAL, "string": TEXT, "bool": BOOLEAN,
-    "any": ANY_TYPE,
+    "number": (INTEGER | REAL, NUMBER_OPERATORS),
+    "int": (INTEGER, NUMBER_OPERATORS),
+    "real": (REAL, NUMBER_OPERATORS),
+    "string": (TEXT, TEXT_OPERATORS),
+    "bool": (BOOLEAN, {"exists": EXISTS, "=": IS_TRUE}),
+    "any": (ANY_TYPE, {"exists": EXISTS}),
 }
 
 class Unpackable(Exception):
@@ -116,11 +122,10 @@ cdef bytes pattern_bytes(str pattern):
 
 WILDCARDS = {WILDCARD_ONE: bytes([ANY_CHARACTER]), WILDCARD_MANY: bytes([ANY_TEXT])}
 
-cdef int put_one_text(Buffer *buffer, bytes text) except -1:
-    cdef uint32_t size = len(text)
-    cdef uint8_t *at = extend_buffer(buffer, padded(4 + <size_t> size))
-    (<uint32_t *> at)[0] = size
-    memcpy(at + 4, <const char *> text, size)
+cdef int put_one_text(Buffer *buffer, const char *text, size_t size) except -1:
+    cdef uint8_t *at = extend_buffer(buffer, padded(4 + size))
+    (<uint32_t *> at)[0] = <uint32_t> size
+    memcpy(at + 4, text, size)
     return 0
 
 cdef int put_two_texts(Buffer *buffer, bytes low, bytes high) except -1:
@@ -167,7 +172,10 @@ cdef class Packer:
     cdef object statistics
     cdef Buffer buffer
     cdef uint32_t records
-    cdef list asks  # the residuals of the subscription, as expressions
+    cdef list asks  # the residuals of the subscription, as expressions; None if it has none
+    cdef str kind  # the type of the last constraint, and what TYPES has of it
+    cdef int types
+    cdef dict operators
 
     def __cinit__(self, Names names, statistics):
         self.names = names
@@ -186,20 +194,20 @@ cdef class Packer:
     cdef bint pack_constraint(self, constraint) except -1:
         """Append a constraint to the record; returns whether Python must test it."""
         cdef tuple fields = <tuple> constraint  # a subclass, so it is not checked again
-        cdef object name = fields[0], op = fields[1], kind = fields[2], operand = fields[4]
+        cdef str name = <str> fields[0], op = <str> fields[1], kind = <str> fields[2]
         cdef bint negated = fields[3]
         cdef size_t before = self.buffer.size
         try:
             if op == "holds":
-                self.pack_null(operand, negated)
+                self.pack_null(fields[4], negated)
             else:
-                self.pack_test(constraint, name, op, kind, negated, operand)
+                self.pack_test(constraint, name, op, kind, negated, fields[4])
             return False
         except Unpackable:
             self.buffer.size = before
         if op != "holds" and not negated:
             put_test(&self.buffer, self.names.attribute(name, PLAIN), EXISTS,
-                     TYPES[kind], False, 0)
+                     TYPES[kind][0], False, 0)
         return True
 
     cdef int pack_null(self, operand, bint negated) except -1:
@@ -210,35 +218,26 @@ cdef class Packer:
         put_test(&self.buffer, self.names.attribute(name, NULLS), EXISTS, ANY_TYPE, negated, 0)
         return 0
 
-    cdef int pack_test(self, constraint, name, op, kind, bint negated, operand) except -1:
-        cdef bint folded = False
+    cdef int pack_test(self, constraint, str name, str op, str kind, bint negated,
+                       operand) except -1:
         cdef int code
+        cdef bint folded
         cdef size_t test = self.buffer.size
-        cdef int types = TYPES[kind]
-        cdef int rarity = 0 if negated else self.rarity(constraint)
-        if op == "exists":
-            code = EXISTS
-        elif kind == "bool":
-            if op != "=":
-                raise Unpackable
-            code = IS_TRUE if operand else IS_FALSE
-        elif kind == "string":
-            found = TEXT_OPERATORS.get(op)
-            if found is None:
-                found = FOLDED_OPERATORS.get(op)
-                folded = True
-            if found is None:
-                raise Unpackable
-            code = found
-        else:
-            found = NUMBER_OPERATORS.get(op)
-            if found is None:
-                raise Unpackable
-            code = found
+        if kind is not self.kind:
+            self.types, self.operators = TYPES[kind]
+            self.kind = kind
+        found = self.operators.get(op)
+        if found is None:
+            raise Unpackable
+        code = found
+        folded = code & IGNORING_CASE
+        code &= ~IGNORING_CASE
+        if code == IS_TRUE and not operand:
+            code = IS_FALSE
         if folded:
             learn_folds()
         put_test(&self.buffer, self.names.attribute(name, FOLDED if folded else PLAIN), code,
-                 types, negated, rarity)
+                 self.types, negated, 0 if negated else self.rarity(constraint))
         if code >= TEXT_EQ:
             self.put_operand(code, operand, folded)
         elif code >= NUMBER_EQ:
@@ -283,6 +282,8 @@ cdef class Packer:
 
     cdef int put_operand(self, int code, operand, bint folded) except -1:
         """The texts of a test."""
+        cdef Py_ssize_t size
+        cdef bytes data
         if code == TEXT_IN:
             members = {utf8(fold(text) if folded else text) for text in operand}
             return put_texts(&self.buffer, sorted(members))
@@ -290,8 +291,11 @@ cdef class Packer:
             return put_two_texts(&self.buffer, utf8(operand[0]), utf8(operand[1]))
         if folded:
             operand = fold(operand)
-        text = pattern_bytes(operand) if code == LIKE else utf8(operand)
-        return put_one_text(&self.buffer, text)
+        if code != LIKE and type(operand) is str and PyUnicode_IS_ASCII(operand):
+            return put_one_text(
+                &self.buffer, PyUnicode_AsUTF8AndSize(operand, &size), len(<str> operand))
+        data = pattern_bytes(operand) if code == LIKE else utf8(operand)
+        return put_one_text(&self.buffer, data, len(data))
 
     cdef int pack_filter(self, uint32_t number, filter, bint shared, whole) except -1:
         """Append the record of a filter; `whole` is left to Python besides, if it is not None."""
@@ -309,6 +313,8 @@ cdef class Packer:
         if whole is not None:
             left = [whole]
         if left is not None:
+            if self.asks is None:
+                self.asks = []
             self.asks.append(conjoin(left))
             residual = len(self.asks) | IF_UNSURE
             for constraint in left:
@@ -329,7 +335,7 @@ cdef class Packer:
         """Append the records of a subscription; returns how many."""
         cdef uint32_t before = self.records
         cdef bint shared = len(filters) > 1
-        self.asks = []
+        self.asks = None
         for filter in filters:
             self.pack_filter(number, filter, shared, whole)
         return self.records - before

@@ -15,7 +15,7 @@
 
 cdef enum:
     MAGIC = 0x54535347  # "TSSG"
-    SEGMENT_VERSION = 3
+    SEGMENT_VERSION = 4
     BLOCK = 64  # filters of a block, and boxes that are compared at once
     SIDES = 2  # columns of a group, at most
     ENDS = 2 * BLOCK  # bytes: the low ends of 64 ranges, then the high ones
@@ -61,7 +61,7 @@ ctypedef struct Header:
     uint64_t size  # bytes, all together
     uint32_t filters
     uint32_t constraints
-    uint32_t cell_mask
+    uint32_t cells
     uint32_t local_mask
     uint32_t by_path[4]  # filters by access path: keys, order, blocks, always
     uint64_t begins[SECTIONS]  # where each section begins
@@ -166,6 +166,13 @@ cdef inline uint64_t key_hash(int kind, uint32_t size, uint32_t attribute, uint6
         noexcept nogil:
     """The hash of a key; never zero, which means an empty cell."""
     return tidings_mix(content, <uint64_t> attribute << 16 | size << 8 | <uint64_t> kind) | 1
+
+cdef inline uint32_t first_cell(const Header *header, uint64_t hash) noexcept nogil:
+    """Where a key is, unless others are there. Keys in the order of hashes have cells in order."""
+    return <uint32_t> ((hash >> 32) * header.cells >> 32)
+
+cdef inline uint32_t next_cell(const Header *header, uint32_t cell) noexcept nogil:
+    return cell + 1 if cell + 1 < header.cells else 0
 
 cdef inline uint64_t gram_content(const uint8_t *at, uint32_t size) noexcept nogil:
     cdef uint64_t content = at[0]
@@ -275,10 +282,28 @@ cdef int emit(Search *search, uint32_t number, bint shared) except -1 nogil:
     search.found_count += 1
     return 0
 
+cdef bint are_all_found(const Search *search, const uint32_t *owners, size_t count) noexcept nogil:
+    """Whether a list of owners is found as it is: none is removed or may be found before."""
+    cdef uint32_t flags = 0
+    cdef size_t i
+    if search.event.several or search.removed_count or search.late_count:
+        return False
+    for i in range(count):
+        tidings_check(number_in(owners[i]) < search.seen_count)
+        flags |= owners[i]
+    return not flags & SHARED
+
 cdef int emit_owners(Search *search, const uint32_t *owners, size_t count) except -1 nogil:
     cdef size_t i
-    for i in range(count):
-        emit(search, number_in(owners[i]), owners[i] & SHARED)
+    if not are_all_found(search, owners, count):
+        for i in range(count):
+            emit(search, number_in(owners[i]), owners[i] & SHARED)
+        return 0
+    if search.found_count + count > search.found_room:
+        search.found_room = 2 * (search.found_count + count)
+        search.found = <uint32_t *> enlarged(search.found, search.found_room * sizeof(uint32_t))
+    memcpy(search.found + search.found_count, owners, count * sizeof(uint32_t))
+    search.found_count += count
     return 0
 
 cdef int ask(Search *search, const Record *record) except -1 nogil:
@@ -337,8 +362,7 @@ cdef bint is_tried(Search *search, uint32_t cell) except -1 nogil:
 
 cdef int probe(const Segment *segment, Search *search, uint64_t hash, bint shared) except -1 nogil:
     """Test the records of a key."""
-    cdef uint32_t mask = segment.header.cell_mask
-    cdef uint32_t at = <uint32_t> (hash >> 32) & mask
+    cdef uint32_t at = first_cell(segment.header, hash)
     cdef const Cell *cell
     cdef const uint32_t *entry
     cdef const Record *record
@@ -350,7 +374,7 @@ cdef int probe(const Segment *segment, Search *search, uint64_t hash, bint share
             break
         if cell.hash == 0:
             return 0
-        at = (at + 1) & mask
+        at = next_cell(segment.header, at)
     if (shared or search.event.several) and is_tried(search, at):
         return 0
     if cell.count == 1:
@@ -476,6 +500,10 @@ cdef int emit_ids(const Segment *segment, Search *search, size_t first, size_t c
         search.id_room = 2 * (search.id_count + count)
         search.ids = <PyObject **> enlarged(search.ids, search.id_room * sizeof(PyObject *))
     used = search.id_count
+    if are_all_found(search, segment.owners + first, count):
+        memcpy(search.ids + used, segment.ids + first, count * sizeof(PyObject *))
+        search.id_count += count
+        return 0
     for i in range(first, first + count):
         owner = segment.owners[i]
         if owner & SHARED:
