@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tidings.lab.code import commit
 from tidings.lab.experiment import BEYOND, Claim, Experiment, Parameters, Setting
 from tidings.lab.figures import picture
 from tidings.lab.parts import PAPERS, PARTS
@@ -96,10 +97,10 @@ def verdict(claim: Claim) -> str:
     """The verdict on a claim, in words."""
     if claim.place == BEYOND:
         return OURS
-    if claim.agrees is None:
-        return OPEN
     if not claim.comparable:
         return TIME
+    if claim.agrees is None:
+        return OPEN
     return AGREES if claim.agrees else FAILS
 
 
@@ -122,8 +123,9 @@ def statements(sections: Iterable[Section]) -> list[Statement]:
 def _page(sections: list[Section], setting: Setting) -> str:
     body = [
         "<h1>The papers, measured again</h1>",
-        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>{_commits(sections)}. "
+        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>{_code(sections)} "
         f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
+        *_other_code(sections),
         *_conclusion(statements(sections)),
         *_overview(sections),
         *(line for section in sections for line in _article(section, setting)),
@@ -138,10 +140,28 @@ def _page(sections: list[Section], setting: Setting) -> str:
     )
 
 
-def _commits(sections: list[Section]) -> str:
-    """The code that measured the results, if it was in a clone."""
-    found = sorted({commit for section in sections for commit in section.found.commits if commit})
-    return f", measured at {_text(', '.join(found))}" if found else ""
+def _code(sections: list[Section]) -> str:
+    """Which code measured the results: one commit, unless some are by other code."""
+    here = commit()
+    if not here or not any(section.found.rows for section in sections):
+        return "."
+    if other_code(sections):
+        return f"; the report is written at commit <b>{_text(here)}</b>."
+    return f", measured by the code of commit <b>{_text(here)}</b>."
+
+
+def other_code(sections: Iterable[Section]) -> list[Section]:
+    """The experiments whose results were measured by code that has changed since."""
+    return [section for section in sections if section.found.rows and not section.found.current]
+
+
+def _other_code(sections: list[Section]) -> Iterator[str]:
+    for section in other_code(sections):
+        name, at = section.experiment.name, ", ".join(section.found.commits) or "an unknown commit"
+        yield (
+            f'<p class="trouble"><a href="#{name}">{name}</a> was measured at {_text(at)}, and the '
+            "code that it depends on has changed since.</p>"
+        )
 
 
 def _conclusion(found: list[Statement]) -> Iterator[str]:
@@ -235,7 +255,7 @@ def _about(experiment: Experiment, found: Found, setting: Setting) -> Iterator[s
         if experiment.timed
         else "nothing is timed; tasks run side by side",
         "machine": "; ".join(found.machines),
-        "commit": ", ".join(found.commits),
+        "commit": (found.current and commit()) or ", ".join(found.commits),
         "code": f"{found.version}" + ("" if found.current else ", which has changed since"),
         "again": f"tidings lab run {experiment.name}{option}",
     }

@@ -151,7 +151,7 @@ def claims(rows: Rows) -> list[Claim]:
             any(r["drp_needless"] for r in rows)
             if any(r["tied"] for r in rows) and asked >= 1_000
             else None,
-            f"Still latency-minimal in all but {sum(r['drp_late'] for r in rows)} deliveries. "
+            f"{sum(r['drp_late'] for r in rows)} deliveries took longer than a shortest path. "
             "Where all unicast tables break ties by one rule, as in u1-schemes, DRP sends what "
             "PSF sends.",
         ),

@@ -19,6 +19,7 @@ from tidings.lab.routers import (
     SEEDS,
     TIMES,
     TIMING,
+    Drawn,
     curve,
     decided,
     drawn,
@@ -33,6 +34,7 @@ from tidings.lab.routers import (
 )
 from tidings.lab.zoo import graph_of, origin_of, sample
 from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.rivals.counting import Counting
 from tidings.overlay.graph import Graph
 from tidings.overlay.paths import trees
 
@@ -78,18 +80,24 @@ def measure(parameters: Parameters) -> Iterator[Row]:
     if parameters["place"] == "one router":
         yield from times(router(filters, filters, seed), CURVES)
         return
-    for number, hop in enumerate(path(0, filters - 1, filters, INTERFACES), 1):
-        for row in forwarding(hop, filters, seed):
-            yield row | {"hop": number}
-
-
-def forwarding(hop: Hop, filters: int, seed: int) -> Iterator[Row]:
-    """Time a router with its own table: a message goes to any interface but the one it is from."""
     made = drawn(filters, seed)
-    broadcast = [interface for interface in hop.behind if interface != hop.arrival]
-    with without_collections():
-        counting = made.counting.join(hop.behind, ROUNDS)
-        table = ForwardingTable(counting.subscriptions)
+    rising = way_up(filters, INTERFACES)
+    for number, hop in enumerate(rising, 1):
+        with without_collections():
+            counting = made.counting.join(hop.behind, ROUNDS)
+            table = ForwardingTable(counting.subscriptions)
+        # The message meets this table on its way up, and its like on the way down; the root once.
+        arrivals = {2 * len(rising) - number: hop.onward, number: hop.arrival}
+        for place, arrival in arrivals.items():
+            for row in forwarding(made, counting, table, arrival):
+                yield row | {"hop": place}
+
+
+def forwarding(
+    made: Drawn, counting: Counting, table: ForwardingTable, arrival: int
+) -> Iterator[Row]:
+    """Time a router with its own table: a message goes to any interface but the one it is from."""
+    broadcast = [interface for interface in counting.subscriptions if interface != arrival]
     ours = partial(table.forward, broadcast=broadcast)
     found = [ids(ours(message)) for message in made.messages]
     about = {"constraints": made.constraints, "matched": statistics.mean(map(len, found))}
@@ -139,6 +147,16 @@ def path(source: int, target: int, destinations: int, interfaces: int) -> list[H
     up = [hop(n, rising[n], False, True) for n in range(len(rising) - 1, top, -1)]
     down = [hop(n, falling[n], True, False) for n in range(top + 1, len(falling))]
     return [*up, hop(top, rising[top], False, False), *down]
+
+
+def way_up(destinations: int, interfaces: int) -> list[Hop]:
+    """The routers from the first destination to the root.
+
+    Those from the root to the last destination have as many filters behind their interfaces, but
+    for rounding, and are passed in the other direction.
+    """
+    levels = len(routers_to(0, destinations, interfaces))
+    return path(0, destinations - 1, destinations, interfaces)[:levels]
 
 
 def tree_hops(interfaces: int, destinations: int) -> int:
@@ -220,11 +238,15 @@ def claims(rows: Rows) -> list[Claim]:
                 for m in matchers
             ),
             decided(placed, all(gains[m].mean >= PAPER_GAIN / 2 for m in MAPS)),
-            "The ratio is judged, not the times: agrees if it is at least half the paper's with "
-            "both maps. The paper takes 12 times the time of a router with 20 equal interfaces. "
-            "Here every router on the longest path has the table of its place: behind its lower "
-            "interfaces the filters of what is below, behind the upper one all others. A message "
-            "is not matched with the filters of the interface that it came from.",
+            "Agrees if the ratio, not the time, is at least half the paper's with both maps. Every "
+            "router on the path still has all filters in its table, so it looks up as many "
+            "constraints as the one router does; it saves only counters, because its few "
+            "interfaces match soon. The paper takes 12 times the time of a router with 20 equal "
+            "interfaces. Here every router on the longest path has the table of its place: behind "
+            "its lower interfaces the filters of what is below, behind the upper one all others. "
+            "The routers on the way down have the tables of those on the way up, but for rounding, "
+            "so each table is timed in both directions. A message is not matched with the filters "
+            "of the interface that it came from.",
         ),
         _real(rows, alone, tree, passed),
     ]
@@ -240,8 +262,8 @@ def _real(rows: Rows, alone: dict[str, Mean], tree: dict[str, Mean], passed: int
     return Claim(
         "not in the paper",
         "on the longest path of a real network a message takes less time than at one router",
-        f"in so many of {len(measured)} networks: "
-        + ", ".join(f"{LABELS[m]} {count}" for m, count in faster.items())
+        f"of {len(measured)} networks it does in "
+        + ", ".join(f"{count} ({LABELS[m]})" for m, count in faster.items())
         + f". {origin_of(measured)}",
         decided(placed, all(faster[m] >= 0.9 * len(measured) for m in MAPS)),
         "Holds if it does in nine of ten networks with both maps. A router takes the mean time of "
