@@ -208,7 +208,7 @@ def _overview(sections: list[Section]) -> Iterator[str]:
     yield "<table><tr><th>experiment</th><th>shows</th><th>statements</th></tr>"
     for section in sections:
         marks = "".join(
-            f'<span class="mark {CLASSES[verdict(c)]}" title="{_text(c.statement)}"></span>'
+            f'<span class="mark {CLASSES[verdict(c)]}" title="{html.escape(c.statement)}"></span>'
             for c in section.claims
         )
         name = section.experiment.name
@@ -222,7 +222,8 @@ def _overview(sections: list[Section]) -> Iterator[str]:
 
 def _article(section: Section, setting: Setting) -> Iterator[str]:
     experiment, found = section.experiment, section.found
-    yield f'<article id="{experiment.name}"><h2>{_text(experiment.title)}</h2>'
+    yield f'<article id="{experiment.name}"><h2>{_text(experiment.title)}'
+    yield f'<span class="name">{experiment.name}</span></h2>'
     yield f'<p class="question">{_text(experiment.question)}</p>'
     yield f"<p><b>The paper.</b> {_text(experiment.paper)}</p>"
     yield f"<p><b>Here.</b> {_text(experiment.here)}</p>"
@@ -230,7 +231,8 @@ def _article(section: Section, setting: Setting) -> Iterator[str]:
         yield f'<p class="trouble">No figure: {_text(section.trouble)}.</p>'
     else:
         yield f"<figure>{section.figure}</figure>"
-        yield "<table><tr><th>the paper says</th><th>measured</th><th>verdict</th></tr>"
+        yield '<table class="claims"><tr><th>the paper says</th><th>measured</th>'
+        yield "<th>verdict</th></tr>"
         for claim in section.claims:
             why = f'<div class="why">{_text(claim.why)}</div>' if claim.why else ""
             yield (
@@ -305,7 +307,8 @@ def _parts() -> Iterator[str]:
 
 
 def _text(text: object) -> str:
-    return html.escape(str(text))
+    """A text as HTML; what is between backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(str(text)))
 
 
 STYLE: Final = """
@@ -318,6 +321,8 @@ figure{margin:1em 0}figure svg{width:100%;height:auto;max-height:46em}
 table{border-collapse:collapse;width:100%;margin:1em 0}
 th,td{text-align:left;vertical-align:top;padding:.45em .7em;border-bottom:1px solid #e4e4e4}
 th{font-weight:600;background:#f6f6f6}
+.claims{table-layout:fixed}.claims th:first-child{width:27%}.claims th:last-child{width:9.5em}
+.name{font:.65em ui-monospace,monospace;color:#777;margin-left:.8em}
 .verdict{white-space:nowrap;font-weight:600}
 .yes{color:#0a6b45}.no{color:#b3261e}.some{color:#9a6a00}.open{color:#777}
 .mark{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.3em;
@@ -330,5 +335,8 @@ overflow-wrap:anywhere}
 code{background:#f3f3f3;padding:.1em .3em}
 @media(max-width:40em){body{margin:1em auto;padding:0 .7em}th,td{padding:.4em .3em}
 td{overflow-wrap:anywhere}.verdict{white-space:normal}.about{grid-template-columns:1fr}
-.about dd{margin-bottom:.4em}figure{overflow-x:auto}figure svg{min-width:36em}}
+.about dd{margin-bottom:.4em}.claims tr:first-child{display:none}
+.claims,.claims tbody,.claims tr,.claims td{display:block}.claims td{border:0;padding:.15em 0}
+.claims td:first-child{font-weight:600}.claims tr{border-bottom:1px solid #e4e4e4;padding:.5em 0}
+figure{overflow-x:auto}figure svg{min-width:36em}}
 """

@@ -24,8 +24,8 @@ from tidings.lab.routers import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILTERS: Final = {"full": 1_000_000, "quick": 30_000, "tiny": 1_000}
-FEWER: Final = {"full": 250_000, "quick": 10_000, "tiny": 500}  # that the introduction speaks of
+FILTERS: Final = {"full": 1_000_000, "quick": 12_000, "tiny": 1_000}
+FEWER: Final = {"full": 250_000, "quick": 4_000, "tiny": 500}  # that the introduction speaks of
 INTERFACES: Final = 20
 CURVES: Final = (("array", ROUNDS), ("map", ROUNDS), (OURS, 0))
 PAPER_MS: Final = {"one": 330.0, "twenty": 3.0}

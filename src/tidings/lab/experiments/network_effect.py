@@ -41,7 +41,7 @@ from tidings.overlay.paths import trees
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILTERS: Final = {"full": 1_000_000, "quick": 20_000, "tiny": 1_000}
+FILTERS: Final = {"full": 1_000_000, "quick": 10_000, "tiny": 1_000}
 TOPOLOGIES: Final = {"full": 1_000, "quick": 40, "tiny": 3}  # at most
 AT_ONCE: Final = 50  # topologies of a task
 INTERFACES: Final = 20

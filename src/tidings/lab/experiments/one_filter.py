@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FILTERS: Final = {
     "full": (100, 1_000, 10_000, 50_000, 200_000, 1_000_000),
-    "quick": (100, 1_000, 10_000, 30_000),
+    "quick": (100, 1_000, 3_000, 10_000),
     "tiny": (50, 500),
 }
 NAMED: Final = {"full": 200_000, "quick": 10_000, "tiny": 500}  # filters, with types by name too
@@ -157,7 +157,7 @@ def draw(rows: Rows) -> Figure:
     saved.set_ylim(-150, 100)
     saved.set_title(f"time that {ROUNDS} rounds save")
     saved.set_ylabel("%; below 0 a cost")
-    saved.legend()
+    saved.legend(loc="lower left")
     plain.set_ylim(bottom=0)
     plain.locator_params(axis="x", nbins=5)
     for axes in (plain, logarithmic):

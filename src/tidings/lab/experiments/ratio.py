@@ -28,7 +28,7 @@ from tidings.lab.routers import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILTERS: Final = {"full": 200_000, "quick": 20_000, "tiny": 1_000}
+FILTERS: Final = {"full": 200_000, "quick": 10_000, "tiny": 1_000}
 EACH: Final = {
     "full": (1, 2, 5, 10, 100, 1_000, 10_000),
     "quick": (1, 5, 100, 1_000),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FILTERS: Final = {
     "full": (100_000, 1_000_000),
-    "quick": (5_000, 20_000),
+    "quick": (2_000, 10_000),
     "tiny": (50, 500),
 }
 ROUNDS: Final = (0, 5, 10, 20, 35, 50, 70, 100, MAX_ROUNDS)
