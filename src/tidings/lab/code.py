@@ -31,6 +31,7 @@ class _Module(NamedTuple):
 Place = tuple[str, str]  # a module, and a name in it
 
 
+@lru_cache(maxsize=1_000)
 def version_of(measure: Callable[..., Any]) -> str:
     """The version of the code that a function depends on."""
     digest = hashlib.sha256()

@@ -81,12 +81,12 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         yield from times(router(filters, filters, seed), CURVES)
         return
     made = drawn(filters, seed)
-    rising = way_up(filters, INTERFACES)
+    rising = path_to_root(filters, INTERFACES)
     for number, hop in enumerate(rising, 1):
         with without_collections():
             counting = made.counting.join(hop.behind, ROUNDS)
             table = ForwardingTable(counting.subscriptions)
-        # The message meets this table on its way up, and its like on the way down; the root once.
+        # A message meets this table going up, and its like going down; the root once.
         arrivals = {2 * len(rising) - number: hop.onward, number: hop.arrival}
         for place, arrival in arrivals.items():
             for row in forwarding(made, counting, table, arrival):
@@ -149,7 +149,7 @@ def path(source: int, target: int, destinations: int, interfaces: int) -> list[H
     return [*up, hop(top, rising[top], False, False), *down]
 
 
-def way_up(destinations: int, interfaces: int) -> list[Hop]:
+def path_to_root(destinations: int, interfaces: int) -> list[Hop]:
     """The routers from the first destination to the root.
 
     Those from the root to the last destination have as many filters behind their interfaces, but
@@ -244,7 +244,7 @@ def claims(rows: Rows) -> list[Claim]:
             "interfaces match soon. The paper takes 12 times the time of a router with 20 equal "
             "interfaces. Here every router on the longest path has the table of its place: behind "
             "its lower interfaces the filters of what is below, behind the upper one all others. "
-            "The routers on the way down have the tables of those on the way up, but for rounding, "
+            "The routers that lead down have the tables of those that lead up, but for rounding, "
             "so each table is timed in both directions. A message is not matched with the filters "
             "of the interface that it came from.",
         ),
