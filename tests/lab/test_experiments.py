@@ -173,6 +173,19 @@ def test_a_message_reaches_a_destination_of_the_tree_if_its_filter_holds(
         assert all(passed) == held[ends[1]].matches(event)
 
 
+def test_routers_that_lead_down_the_tree_have_the_tables_of_those_that_lead_up() -> None:
+    destinations = 20 * 19 * 19  # so that nothing is rounded
+    hops = network_effect.path(0, destinations - 1, destinations, 20)
+    rising = network_effect.path_to_root(destinations, 20)
+    assert hops[: len(rising)] == rising
+    assert len(hops) == network_effect.tree_hops(20, destinations) == 2 * len(rising) - 1
+    for up, down in zip(rising[:-1], reversed(hops), strict=False):
+        sizes = [sorted(map(len, hop.behind.values())) for hop in (up, down)]
+        assert sizes[0] == sizes[1]
+        assert len(up.behind[up.onward]) == len(down.behind[down.arrival])
+        assert len(up.behind[up.arrival]) == len(down.behind[down.onward])
+
+
 def test_a_router_has_exactly_the_filters_it_is_asked_for() -> None:
     one_each = router(200, 200, seed=1)
     assert [len(p.filters) for p in one_each.counting.subscriptions.values()] == [1] * 200

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.lab.toy import TOY
+from tests.lab.toy import TOY, whereabouts
 from tidings.lab import code, results, zoo
 from tidings.lab.experiment import Parameters, generator
 from tidings.lab.report import write_report
@@ -79,6 +79,21 @@ def test_tasks_store_their_results_and_a_process_that_dies_loses_only_its_row(
     assert len(list(folder.rglob("*.parquet"))) == 5
     found = results.find(folder, TOY, sweep)
     assert (len(found.rows), found.missing) == (10, 0)
+
+
+def test_timed_rows_are_measured_in_order_by_one_process(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """So rows may share what the one before has made; each is stored when it is done."""
+    timed = TOY._replace(timed=True, measure=whereabouts)
+    told: list[int] = []
+    assert run(spark, timed, TOY.sweep("quick"), tmp_path, lambda n, _: told.append(n)).failed == 0
+    found = results.find(tmp_path, timed, TOY.sweep("quick"))
+    assert len({row["value"] for row in found.rows}) == 1
+    assert [row["number"] for row in found.rows] == list(range(10))
+    assert len(list(tmp_path.rglob("*.parquet"))) == 10
+    assert told == sorted(told)
+    assert told[-1] == 10
 
 
 def test_the_networks_come_with_the_job(
@@ -189,6 +204,29 @@ def test_the_version_follows_what_measuring_rests_on_and_nothing_else() -> None:
     assert ("tidings.lab.figures", "panels") not in places
     routers = set(code.reached("tidings.lab.experiments.one_filter", "measure"))
     assert ("tidings.matching.rivals.counting", "Counting") in routers
+
+
+def test_the_version_follows_native_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "tidings"
+    (package / "fast").mkdir(parents=True)
+    (package / "slow.py").write_text(
+        "from tidings.fast.kernels import add\nfrom tidings.fast import kernels\n"
+        "def measure(): return add(1, 2)\ndef other(): return kernels.add(1, 2)\n"
+    )
+    (package / "fast" / "kernels.pyx").write_text('include "parts.pxi"\n')
+    (package / "fast" / "parts.pxi").write_text("def add(a, b): return a + b\n")
+    monkeypatch.setattr(code, "PACKAGE", package)
+
+    def digests() -> list[str]:
+        code._take_apart.cache_clear()
+        found = (code.reached("tidings.slow", name) for name in ("measure", "other"))
+        return ["".join(code._plain(s) for one in each.values() for s in one) for each in found]
+
+    before = digests()
+    assert digests() == before
+    (package / "fast" / "parts.pxi").write_text("def add(a, b): return b + a\n")
+    assert all(new != old for new, old in zip(digests(), before, strict=True))
+    code._take_apart.cache_clear()
 
 
 def test_a_generator_is_decided_by_what_it_is_for() -> None:

@@ -45,6 +45,11 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         yield {"draw": draw, "value": float(source.random())}
 
 
+def whereabouts(parameters: Parameters) -> Iterator[Row]:
+    """The process that measures."""
+    yield {"draw": 0, "value": float(os.getpid())}
+
+
 def claims(rows: Rows) -> list[Claim]:
     mean = sum(row["value"] for row in rows) / len(rows)
     return [Claim("1", "values are <b>small</b>", f"{mean:.2f} on average", mean < 1)]

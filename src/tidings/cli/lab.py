@@ -27,7 +27,7 @@ app = typer.Typer(
 
 Results = Annotated[Path, typer.Option(metavar="PATH", help="The folder of results.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Smaller parameters: two minutes instead of half an hour.")
+    bool, typer.Option("--quick", help="Smaller parameters: minutes instead of an hour or more.")
 ]
 Tiny = Annotated[
     bool, typer.Option("--tiny", help="The smallest parameters, only to show that it works.")
@@ -178,7 +178,7 @@ def report(
     setting = _setting("report", quick, tiny)
     if chosen is None or setting is None:
         return 2
-    from tidings.lab.report import verdict, write_report
+    from tidings.lab.report import other_code, verdict, write_report
 
     sections = write_report(results, chosen, setting, out)
     for section in sections:
@@ -189,6 +189,8 @@ def report(
             shown = colour(f"{verdict(claim):16}", COLOURS.get(verdict(claim), "yellow"))
             write(f"  {shown}  {claim.statement}")
             write(f"                    {claim.measured}")
+    for section in other_code(sections):
+        complain(f"{section.experiment.name} was measured by code that has changed since")
     write(f"the report is {out}")
     return 0
 

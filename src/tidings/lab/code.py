@@ -2,7 +2,8 @@
 
 The version is a digest of all definitions that `measure` can reach: by name through the file that
 defines it, and by imports through the other files of this package. So the lab measures again when
-code that a result depends on has changed, and not when a figure, a sentence or a comment has.
+code that a result depends on has changed, and not when a figure, a sentence or a comment has. A
+native module counts as a whole, with what it includes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 PACKAGE: Final = Path(__file__).parent.parent
 ALL: Final = "*"  # every definition of a module
+NATIVE: Final = (".pyx", ".pxi", ".h")  # the sources of a native module
 
 
 class _Module(NamedTuple):
@@ -29,6 +31,7 @@ class _Module(NamedTuple):
 Place = tuple[str, str]  # a module, and a name in it
 
 
+@lru_cache(maxsize=1_000)
 def version_of(measure: Callable[..., Any]) -> str:
     """The version of the code that a function depends on."""
     digest = hashlib.sha256()
@@ -49,7 +52,7 @@ def reached(module: str, name: str) -> dict[Place, list[ast.stmt]]:
         if place in found or parts is None:
             continue
         if place[1] == ALL:
-            found[place] = []
+            found[place] = parts.always
             pending.extend((place[0], one) for one in parts.definitions)
             continue
         found[place] = [*parts.definitions.get(place[1], []), *parts.always]
@@ -98,9 +101,17 @@ def _take_apart(module: str) -> _Module | None:
     path = _file(module)
     if path is None:
         return None
+    if path.suffix in NATIVE:
+        return _Module({}, [ast.Expr(ast.Constant(_digest_of_native(path.parent)))])
     parts = _Module({}, [])
     _sort(ast.parse(path.read_text(encoding="utf-8")).body, parts)
     return parts
+
+
+def _digest_of_native(folder: Path) -> str:
+    """A digest of the native sources of a folder: a module includes its neighbours."""
+    sources = sorted(path for path in folder.iterdir() if path.suffix in NATIVE)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def _sort(body: Iterable[ast.stmt], parts: _Module) -> None:
@@ -155,7 +166,8 @@ def _file(module: str) -> Path | None:
     if top != "tidings":
         return None
     path = PACKAGE.joinpath(*inside)
-    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+    candidates = path.with_suffix(".py"), path / "__init__.py", path.with_suffix(".pyx")
+    for candidate in candidates:
         if candidate.is_file():
             return candidate
     return None

@@ -14,13 +14,22 @@ T_95: Final = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 9
 
 
 class Mean(NamedTuple):
-    """A mean, and half the width of its interval; formats as both."""
+    """A mean, and half the width of its interval; formats as both, with as many decimals.
+
+    >>> f"{Mean(0.7444, 0.06291):.3g}, {Mean(0.47, 0.07):.0%}"
+    '0.744 ± 0.063, 47% ± 7%'
+    """
 
     mean: float
     off: float  # 0 if there is one value only
 
     def __format__(self, spec: str) -> str:
-        return f"{self.mean:{spec}}" + (f" ± {self.off:{spec}}" if self.off else "")
+        mean = f"{self.mean:{spec}}"
+        if not self.off:
+            return mean
+        if spec.endswith("g") and "e" not in mean:  # digits of the mean, not of each
+            spec = f".{len(mean.partition('.')[2])}f"
+        return f"{mean} ± {self.off:{spec}}"
 
     def scaled(self, by: float) -> Mean:
         """The same in another unit."""

@@ -63,6 +63,7 @@ _TABLE: Final = (
         _tests(
             "routing/source_trees/test_content",
             "test_after_a_pull_tables_have_forgotten_what_is_no_longer_wanted",
+            "test_where_shortest_paths_are_unique_events_take_the_links_of_pif",
         )
         + _tests("routing/test_scenarios", "test_nodes_do_what_the_transcript_says")
         + _experiments("f2-protocols"),
@@ -85,6 +86,7 @@ _TABLE: Final = (
         "extended counting algorithm",
         _tests(
             "matching/rivals/test_counting",
+            "test_gives_the_ids_that_asking_every_predicate_gives",
             "test_the_forwarding_table_of_figure_2",
             "test_the_filters_of_a_matched_subscription_are_skipped",
             "test_all_excluded_or_all_matched_ends_the_work",
@@ -110,13 +112,21 @@ _TABLE: Final = (
         _tests(
             "matching/test_workload",
             "test_forwarding_has_the_values_of_the_paper",
+            "test_forwarding_names_follow_zipf_in_events_and_filters",
             "test_forwarding_constraints_follow_the_distributions_of_the_paper",
+            "test_forwarding_values_of_events_follow_the_distributions_of_the_paper",
+            "test_forwarding_gives_a_name_one_type_unless_drawn",
         ),
     ),
     Part(
         "F8",
         "results: Fig. 8 to 11, and the network effect",
-        _experiments("f8-figure8", "f8-figure9", "f8-figure10", "f8-figure11", "f8-network"),
+        _tests(
+            "lab/test_experiments",
+            "test_a_time_counts_only_if_the_interfaces_are_right",
+            "test_a_message_reaches_a_destination_of_the_tree_if_its_filter_holds",
+        )
+        + _experiments("f8-figure8", "f8-figure9", "f8-figure10", "f8-figure11", "f8-network"),
     ),
     Part("F9", "headline figures", _experiments("f9-headline", "f8-figure11")),
     Part(
@@ -124,6 +134,7 @@ _TABLE: Final = (
         "model: init, header, forward; correct, latency-minimal, ideal",
         _tests("routing/test_delivery", "test_packets_are_wanted_relayed_spam_or_duplicates")
         + _tests("overlay/test_smallest", "test_the_smallest_tree_is_the_smallest_of_all")
+        + _tests("routing/test_small_graphs", "test_the_theorems_hold_on_every_small_graph")
         + _experiments("u1-schemes", "u1-ideal"),
     ),
     Part(
@@ -133,6 +144,9 @@ _TABLE: Final = (
             "routing/source_trees/test_psf",
             "test_psf_is_ideal_on_every_graph",
             "test_psf_sends_what_the_paper_defines",
+        )
+        + _tests(
+            "routing/source_trees/test_example_network", "test_the_descendants_that_the_paper_names"
         )
         + _experiments("u1-schemes", "u1-ideal"),
     ),
@@ -144,6 +158,9 @@ _TABLE: Final = (
             "test_ips_delivers_the_same_trees_as_psf",
             "test_ips_takes_sources_as_one_exactly_when_they_are_indistinguishable",
         )
+        + _tests(
+            "routing/source_trees/test_example_network", "test_sources_1_5_and_9_are_one_from_6_on"
+        )
         + _experiments("u1-schemes", "u3-sharing"),
     ),
     Part(
@@ -153,6 +170,10 @@ _TABLE: Final = (
             "routing/source_trees/test_pif",
             "test_pif_sends_what_the_paper_defines",
             "test_pif_is_not_ideal_on_the_graph_of_figure_3",
+        )
+        + _tests(
+            "routing/source_trees/test_example_network",
+            "test_pif_at_6_sends_to_9_what_5_9_and_10_want",
         )
         + _experiments("u1-schemes"),
     ),
@@ -176,11 +197,21 @@ _TABLE: Final = (
         )
         + _experiments("u6-memory", "u6-distances"),
     ),
-    Part("U7", "disjunction advantage, general model: Fig. 5", _experiments("u7-figure5")),
+    Part(
+        "U7",
+        "disjunction advantage, general model: Fig. 5",
+        _tests("lab/test_experiments", "test_the_closed_form_is_the_share_that_is_covered")
+        + _experiments("u7-figure5"),
+    ),
     Part(
         "U8",
         "disjunction advantage, DNF model: Fig. 6 and 7",
-        _experiments("u8-figures6-7", "u8-applications"),
+        _tests(
+            "lab/test_experiments",
+            "test_filters_follow_the_distributions_of_paper_u",
+            "test_reduction_is_counted_as_the_paper_counts",
+        )
+        + _experiments("u8-figures6-7", "u8-applications"),
     ),
     Part(
         "S1",

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tidings.lab.code import commit
 from tidings.lab.experiment import BEYOND, Claim, Experiment, Parameters, Setting
 from tidings.lab.figures import picture
 from tidings.lab.parts import PAPERS, PARTS
@@ -96,10 +97,10 @@ def verdict(claim: Claim) -> str:
     """The verdict on a claim, in words."""
     if claim.place == BEYOND:
         return OURS
-    if claim.agrees is None:
-        return OPEN
     if not claim.comparable:
         return TIME
+    if claim.agrees is None:
+        return OPEN
     return AGREES if claim.agrees else FAILS
 
 
@@ -122,8 +123,9 @@ def statements(sections: Iterable[Section]) -> list[Statement]:
 def _page(sections: list[Section], setting: Setting) -> str:
     body = [
         "<h1>The papers, measured again</h1>",
-        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>{_commits(sections)}. "
+        f"<p>{len(sections)} experiments in the setting <b>{setting}</b>{_code(sections)} "
         f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.</p>",
+        *_other_code(sections),
         *_conclusion(statements(sections)),
         *_overview(sections),
         *(line for section in sections for line in _article(section, setting)),
@@ -138,10 +140,28 @@ def _page(sections: list[Section], setting: Setting) -> str:
     )
 
 
-def _commits(sections: list[Section]) -> str:
-    """The code that measured the results, if it was in a clone."""
-    found = sorted({commit for section in sections for commit in section.found.commits if commit})
-    return f", measured at {_text(', '.join(found))}" if found else ""
+def _code(sections: list[Section]) -> str:
+    """Which code measured the results: one commit, unless some are by other code."""
+    here = commit()
+    if not here or not any(section.found.rows for section in sections):
+        return "."
+    if other_code(sections):
+        return f"; the report is written at commit <b>{_text(here)}</b>."
+    return f", measured by the code of commit <b>{_text(here)}</b>."
+
+
+def other_code(sections: Iterable[Section]) -> list[Section]:
+    """The experiments whose results were measured by code that has changed since."""
+    return [section for section in sections if section.found.rows and not section.found.current]
+
+
+def _other_code(sections: list[Section]) -> Iterator[str]:
+    for section in other_code(sections):
+        name, at = section.experiment.name, ", ".join(section.found.commits) or "an unknown commit"
+        yield (
+            f'<p class="trouble"><a href="#{name}">{name}</a> was measured at {_text(at)}, and the '
+            "code that it depends on has changed since.</p>"
+        )
 
 
 def _conclusion(found: list[Statement]) -> Iterator[str]:
@@ -188,7 +208,7 @@ def _overview(sections: list[Section]) -> Iterator[str]:
     yield "<table><tr><th>experiment</th><th>shows</th><th>statements</th></tr>"
     for section in sections:
         marks = "".join(
-            f'<span class="mark {CLASSES[verdict(c)]}" title="{_text(c.statement)}"></span>'
+            f'<span class="mark {CLASSES[verdict(c)]}" title="{html.escape(c.statement)}"></span>'
             for c in section.claims
         )
         name = section.experiment.name
@@ -202,7 +222,8 @@ def _overview(sections: list[Section]) -> Iterator[str]:
 
 def _article(section: Section, setting: Setting) -> Iterator[str]:
     experiment, found = section.experiment, section.found
-    yield f'<article id="{experiment.name}"><h2>{_text(experiment.title)}</h2>'
+    yield f'<article id="{experiment.name}"><h2>{_text(experiment.title)}'
+    yield f'<span class="name">{experiment.name}</span></h2>'
     yield f'<p class="question">{_text(experiment.question)}</p>'
     yield f"<p><b>The paper.</b> {_text(experiment.paper)}</p>"
     yield f"<p><b>Here.</b> {_text(experiment.here)}</p>"
@@ -210,7 +231,8 @@ def _article(section: Section, setting: Setting) -> Iterator[str]:
         yield f'<p class="trouble">No figure: {_text(section.trouble)}.</p>'
     else:
         yield f"<figure>{section.figure}</figure>"
-        yield "<table><tr><th>the paper says</th><th>measured</th><th>verdict</th></tr>"
+        yield '<table class="claims"><tr><th>the paper says</th><th>measured</th>'
+        yield "<th>verdict</th></tr>"
         for claim in section.claims:
             why = f'<div class="why">{_text(claim.why)}</div>' if claim.why else ""
             yield (
@@ -235,7 +257,7 @@ def _about(experiment: Experiment, found: Found, setting: Setting) -> Iterator[s
         if experiment.timed
         else "nothing is timed; tasks run side by side",
         "machine": "; ".join(found.machines),
-        "commit": ", ".join(found.commits),
+        "commit": (found.current and commit()) or ", ".join(found.commits),
         "code": f"{found.version}" + ("" if found.current else ", which has changed since"),
         "again": f"tidings lab run {experiment.name}{option}",
     }
@@ -285,7 +307,8 @@ def _parts() -> Iterator[str]:
 
 
 def _text(text: object) -> str:
-    return html.escape(str(text))
+    """A text as HTML; what is between backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(str(text)))
 
 
 STYLE: Final = """
@@ -298,6 +321,8 @@ figure{margin:1em 0}figure svg{width:100%;height:auto;max-height:46em}
 table{border-collapse:collapse;width:100%;margin:1em 0}
 th,td{text-align:left;vertical-align:top;padding:.45em .7em;border-bottom:1px solid #e4e4e4}
 th{font-weight:600;background:#f6f6f6}
+.claims{table-layout:fixed}.claims th:first-child{width:27%}.claims th:last-child{width:9.5em}
+.name{font:.65em ui-monospace,monospace;color:#777;margin-left:.8em}
 .verdict{white-space:nowrap;font-weight:600}
 .yes{color:#0a6b45}.no{color:#b3261e}.some{color:#9a6a00}.open{color:#777}
 .mark{display:inline-block;width:.8em;height:.8em;border-radius:50%;margin-right:.3em;
@@ -310,5 +335,8 @@ overflow-wrap:anywhere}
 code{background:#f3f3f3;padding:.1em .3em}
 @media(max-width:40em){body{margin:1em auto;padding:0 .7em}th,td{padding:.4em .3em}
 td{overflow-wrap:anywhere}.verdict{white-space:normal}.about{grid-template-columns:1fr}
-.about dd{margin-bottom:.4em}figure{overflow-x:auto}figure svg{min-width:36em}}
+.about dd{margin-bottom:.4em}.claims tr:first-child{display:none}
+.claims,.claims tbody,.claims tr,.claims td{display:block}.claims td{border:0;padding:.15em 0}
+.claims td:first-child{font-weight:600}.claims tr{border-bottom:1px solid #e4e4e4;padding:.5em 0}
+figure{overflow-x:auto}figure svg{min-width:36em}}
 """

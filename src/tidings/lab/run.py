@@ -4,8 +4,10 @@ Every row of parameters is a task of its own. All rows run in one job, the large
 machine waits for a straggler at the end; sweeps list their rows by size. Each task stores its
 results itself, so an interruption or a machine that dies loses only the rows that it was at. That
 needs a folder that all machines see. Without one, rows run in jobs that begin small and grow until
-each takes about `JOB_S`, and the driver stores the results of a job before the next begins. An
-experiment that measures time runs one row, hence one task, at a time.
+each takes about `JOB_S`, and the driver stores the results of a job before the next begins.
+
+An experiment that measures time runs one row at a time: all rows in one task, one after another, so
+that rows may share what is expensive to make. Without a common folder each row is a job.
 """
 
 from __future__ import annotations
@@ -70,10 +72,11 @@ def run(
     already = done = len(sweep) - len(pending)
     failed = 0
     size = 1 if experiment.timed else FIRST_JOB
-    by_tasks = not experiment.timed and (sees_our_files(spark) if shared is None else shared)
+    by_tasks = sees_our_files(spark) if shared is None else shared
     if by_tasks:
         size = max(1, len(pending))
-        pending.reverse()
+        if not experiment.timed:
+            pending.reverse()
     if pending:
         send_networks(spark, pending)
     while pending:
@@ -81,8 +84,10 @@ def run(
         step(done, len(sweep))
         started = time.monotonic()
         stored = folder.absolute() if by_tasks else None
-        with _watching(spark, partial(_tell, step, done, len(sweep))):
-            table = measured(experiment, parameter_rows(spark, part), stored).toArrow()
+        rows = parameter_rows(spark, part, 1 if experiment.timed else len(part))
+        count = _stored_in(folder, experiment) if experiment.timed else partial(_tasks, spark)
+        with _watching(count, partial(_tell, step, done, len(sweep))):
+            table = measured(experiment, rows, stored).toArrow()
         if stored is None:
             results.append(folder, experiment.name, version_of(experiment.measure), table)
         failed += len(table) - table.column("error").null_count
@@ -94,19 +99,21 @@ def run(
     return Outcome(len(sweep), already, failed, time.monotonic() - begun)
 
 
-def parameter_rows(spark: SparkSession, sweep: list[Parameters]) -> DataFrame:
-    """Parameters as rows, each in a partition of its own: `parameters`, JSON."""
+def parameter_rows(
+    spark: SparkSession, sweep: list[Parameters], tasks: int | None = None
+) -> DataFrame:
+    """Parameters as rows: `parameters`, JSON; for so many tasks, by default one for each row."""
     from pyspark.sql import functions as f
 
     texts = f.from_json(f.lit(json.dumps(list(map(identity, sweep)))), "array<string>")
-    numbers = spark.range(0, len(sweep), 1, len(sweep))
+    numbers = spark.range(0, len(sweep), 1, tasks or len(sweep))
     return numbers.select(f.get(texts, f.col("id").cast("int")).alias("parameters"))
 
 
 def measured(
     experiment: Experiment, parameters: DataFrame, folder: Path | None = None
 ) -> DataFrame:
-    """The results of rows of parameters, each by its own task; a failed row gives its error.
+    """The results of rows of parameters; a failed row gives its error.
 
     With a folder, the tasks store them there too.
     """
@@ -152,16 +159,32 @@ def _tell(step: Step, done: int, whole: int, more: int) -> None:
     step(done + more, whole)
 
 
-@contextmanager
-def _watching(spark: SparkSession, tell: Callable[[int], None]) -> Iterator[None]:
-    """Report how many tasks of the running stages are done, while they run."""
+def _tasks(spark: SparkSession) -> int:
+    """How many tasks of the running stages are done."""
     from tidings.spark.progress import running_stages
 
+    return sum(stage.done for stage in running_stages(spark))
+
+
+def _stored_in(folder: Path, experiment: Experiment) -> Callable[[], int]:
+    """How many rows a task has stored from now on."""
+    place = folder / experiment.name / version_of(experiment.measure)
+
+    def count() -> int:
+        return sum(1 for _ in place.glob("*.parquet"))
+
+    before = count()
+    return lambda: count() - before
+
+
+@contextmanager
+def _watching(count: Callable[[], int], tell: Callable[[int], None]) -> Iterator[None]:
+    """Report how many rows are done, while they run."""
     ending = threading.Event()
 
     def watch() -> None:
         while not ending.wait(PULSE_S):
-            tell(sum(stage.done for stage in running_stages(spark)))
+            tell(count())
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

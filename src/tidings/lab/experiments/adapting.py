@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SHAPE: Final = {  # network, subscriptions, things that happen, localities
     "full": ("ba:12", 80, 3_000, (0.0, 0.5, 1.0)),
-    "quick": ("ba:10", 60, 3_000, (0.0, 1.0)),
+    "quick": ("ba:10", 60, 1_000, (0.0, 1.0)),
     "tiny": ("tree:5", 16, 60, (1.0,)),
 }
 SHARES: Final = {  # of events among all that happens; the others are changes

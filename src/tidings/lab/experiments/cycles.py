@@ -36,7 +36,7 @@ PROTOCOLS: Final = (SHARED, ENTRIES, TREES, PLAIN, BRIDGES, PATHS)
 
 SHAPE: Final = {  # networks, their nodes, subscriptions a node, changes, quotes
     "full": (10, (10, 40), 6, 150, 150),
-    "quick": (4, (8, 20), 5, 40, 50),
+    "quick": (3, (8, 16), 5, 40, 50),
     "tiny": (2, (8, 12), 2, 4, 6),
 }
 SYMBOLS: Final = 40

@@ -37,7 +37,7 @@ PREDICATES: Final = {
     "quick": (2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000),
     "tiny": (5, 20, 100),
 }
-SETS: Final = {"full": 40, "quick": 20, "tiny": 8}  # of predicates, of each number
+SETS: Final = {"full": 40, "quick": 10, "tiny": 8}  # of predicates, of each number
 # The paper has terms "selected from a distribution of the 200 most-common". Either all are equally
 # likely, or common ones are likelier. The second reading, by Zipf's law, is measured at few points.
 ALIKE: Final = "uniform"

@@ -201,8 +201,9 @@ def _half_is_saved(rows: Rows, distribution: str, meaning: str, why: str) -> Cla
     return Claim(
         "4.1",
         "five Zipf predicates, each of one message in a hundred, save about 50 %",
-        f"alpha is {shown} for |M| = {sizes}, where {meaning}; joining alone saves to "
-        f"{parts['joining']}, repetitions within a predicate to {parts['repeating']}",
+        f"alpha is {shown} for |M| = {sizes}, where {meaning}; joining predicates "
+        f"alone leaves {parts['joining']}, dropping repetitions within a predicate alone "
+        f"{parts['repeating']}",
         all(abs(alpha - 0.5) <= ABOUT for alpha in alphas),
         f"Agrees within {ABOUT}. {why}",
     )

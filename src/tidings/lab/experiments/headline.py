@@ -24,9 +24,8 @@ from tidings.lab.routers import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILTERS: Final = {"full": 1_000_000, "quick": 30_000, "tiny": 1_000}
-FEWER: Final = {"full": 250_000, "quick": 10_000, "tiny": 500}  # that the introduction speaks of
-PREDICATES: Final = {"full": 200_000, "quick": 20_000, "tiny": 1_000}
+FILTERS: Final = {"full": 1_000_000, "quick": 12_000, "tiny": 1_000}
+FEWER: Final = {"full": 250_000, "quick": 4_000, "tiny": 500}  # that the introduction speaks of
 INTERFACES: Final = 20
 CURVES: Final = (("array", ROUNDS), ("map", ROUNDS), (OURS, 0))
 PAPER_MS: Final = {"one": 330.0, "twenty": 3.0}
@@ -44,13 +43,10 @@ def sweep(setting: Setting) -> list[Parameters]:
     for seed in SEEDS[setting]:
         largest = {"filters": FILTERS[setting], **TABLE_1, "seed": seed}
         rows += [{"kind": "one", **largest}, {"kind": "twenty", **largest}]
-        rows += [
-            {"kind": "twenty", "filters": FEWER[setting], **reading, "seed": seed}
+        rows += [  # in this order both kinds share what is drawn
+            {"kind": kind, "filters": FEWER[setting], **reading, "seed": seed}
             for reading in READINGS
-        ]
-        rows += [
-            {"kind": "excluded", "filters": PREDICATES[setting], **reading, "seed": seed}
-            for reading in READINGS
+            for kind in ("twenty", "excluded")
         ]
     return rows
 
@@ -129,10 +125,12 @@ def _matched(rows: Rows) -> Claim:
         "with 250,000 filters of five million constraints, a message goes through 18 of 20 "
         "interfaces",
         "; ".join(f"{name}: {matched:.1f}" for name, matched in shown.items()),
-        decided(rows, all(abs(m.mean - PAPER_MATCHED) <= 1 for m in fewer)),
-        "Agrees if 250,000 filters give 17 to 19 in every reading; these are means over messages, "
-        "the paper speaks of one with ten attributes. Its numbers do not fit each other: the "
-        "evaluation has five constraints a filter, so five million of them are a million filters.",
+        decided(rows, abs(fewer[0].mean - PAPER_MATCHED) <= 1),
+        "Agrees if 250,000 filters in the first reading, that of Table 1, give 17 to 19; the "
+        "other readings are shown, and not judged. These are "
+        "means over messages; the paper speaks of one with ten attributes. Its numbers do not fit "
+        "each other: the evaluation has five constraints a filter, so five million of them are a "
+        "million filters.",
     )
 
 
@@ -174,7 +172,8 @@ def _excluded(rows: Rows) -> Claim:
         f"of {found[0]['filters']:,} on average over messages, "
         + "; ".join(f"{name}: {share:.1%}" for name, share in shares.items()),
         abs(next(iter(shares.values())).mean - PAPER_EXCLUDED) <= NEAR,
-        f"The paper's share is {PAPER_EXCLUDED:.1%}. Agrees if the first reading, that of "
+        f"The paper's share is {PAPER_EXCLUDED:.1%}; a share does not depend on how many filters "
+        "there are. Agrees if the first reading, that of "
         f"Table 1, is within {100 * NEAR:.0f} points. A filter is excluded if it constrains one of "
         "the ten commonest names and the message lacks that name. So the share follows from the "
         "distribution of names and from the number of attributes of messages, not from types.",

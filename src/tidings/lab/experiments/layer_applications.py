@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 NODES: Final = 72
 TOGETHER: Final = (72, 96)  # nodes for all five at once
 SAMPLE: Final = {"full": 4_000, "quick": 600, "tiny": 100}  # subscriptions, which stand for all
-EVENTS: Final = {"full": 20_000, "quick": 1_500, "tiny": 60}
+EVENTS: Final = {"full": 20_000, "quick": 1_000, "tiny": 60}
 TOGETHER_S: Final = {"full": 10.0, "quick": 1.0, "tiny": 0.1}
-MOST: Final = {"full": 250_000, "quick": 25_000, "tiny": 1_000}  # events; one stands for several
+MOST: Final = {"full": 250_000, "quick": 12_000, "tiny": 1_000}  # events; one stands for several
 SMALL: Final = {"slower": 2.0, "memory": 100_000, "hop_ms": 0.5}
 SHAPES: Final = tuple(
     (replicas, hops) for replicas in (1, 2, 3, 6, 12, 24, 72) for hops in (1, 2, 4, 6, 10, 13, 24)

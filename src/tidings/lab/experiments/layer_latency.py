@@ -31,7 +31,7 @@ SUBSCRIPTIONS: Final = 100_000
 REPLICAS: Final = 3
 HOPS: Final = (1, 2, 3, 4, 6, 8, 12)
 FEW: Final = (1, 3, 4, 12)
-EVENTS: Final = {"full": 20_000, "quick": 2_000, "tiny": 100}
+EVENTS: Final = {"full": 20_000, "quick": 1_000, "tiny": 100}
 LOADS: Final = {
     "full": (0.0, 0.3, 0.6, 0.8, 0.9),
     "quick": (0.0, 0.3, 0.6, 0.9),

@@ -43,7 +43,7 @@ PAIRS: Final = tuple(f"{who}-{how}" for who in MATCHING for how in DELIVERY)
 MONOLITHIC: Final = "cbcb"
 PLACES: Final = {
     "full": ("waxman:60", "ba:60", "grid:8x8", "tree:60"),
-    "quick": ("waxman:24", "ba:24"),
+    "quick": ("waxman:16", "ba:16"),
     "tiny": ("waxman:10",),
 }
 SHARES: Final = {"few": 0.06, "some": 0.3, "most": 0.9}  # of the nodes that want an event

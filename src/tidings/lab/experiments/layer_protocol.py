@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 MATCH: Final = MatchTime(fixed_ns=100_000, growth_ns=20_000.0, exponent=1.0)
 SUBSCRIPTIONS: Final = 120
-EVENTS: Final = {"full": 2_000, "quick": 300, "tiny": 40}
+EVENTS: Final = {"full": 2_000, "quick": 160, "tiny": 40}
 SHAPES: Final = ((12, 1), (6, 1), (6, 2), (3, 1), (3, 2), (3, 4), (2, 3), (1, 4))  # R, H
 FEW: Final = ((12, 1), (3, 2))
 SKEWS: Final = ("0.0", "1.0", "one")

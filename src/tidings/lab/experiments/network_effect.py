@@ -19,6 +19,7 @@ from tidings.lab.routers import (
     SEEDS,
     TIMES,
     TIMING,
+    Drawn,
     curve,
     decided,
     drawn,
@@ -33,13 +34,14 @@ from tidings.lab.routers import (
 )
 from tidings.lab.zoo import graph_of, origin_of, sample
 from tidings.matching.forwarding import ForwardingTable
+from tidings.matching.rivals.counting import Counting
 from tidings.overlay.graph import Graph
 from tidings.overlay.paths import trees
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FILTERS: Final = {"full": 1_000_000, "quick": 20_000, "tiny": 1_000}
+FILTERS: Final = {"full": 1_000_000, "quick": 10_000, "tiny": 1_000}
 TOPOLOGIES: Final = {"full": 1_000, "quick": 40, "tiny": 3}  # at most
 AT_ONCE: Final = 50  # topologies of a task
 INTERFACES: Final = 20
@@ -78,18 +80,24 @@ def measure(parameters: Parameters) -> Iterator[Row]:
     if parameters["place"] == "one router":
         yield from times(router(filters, filters, seed), CURVES)
         return
-    for number, hop in enumerate(path(0, filters - 1, filters, INTERFACES), 1):
-        for row in forwarding(hop, filters, seed):
-            yield row | {"hop": number}
-
-
-def forwarding(hop: Hop, filters: int, seed: int) -> Iterator[Row]:
-    """Time a router with its own table: a message goes to any interface but the one it is from."""
     made = drawn(filters, seed)
-    broadcast = [interface for interface in hop.behind if interface != hop.arrival]
-    with without_collections():
-        counting = made.counting.join(hop.behind, ROUNDS)
-        table = ForwardingTable(counting.subscriptions)
+    rising = path_to_root(filters, INTERFACES)
+    for number, hop in enumerate(rising, 1):
+        with without_collections():
+            counting = made.counting.join(hop.behind, ROUNDS)
+            table = ForwardingTable(counting.subscriptions)
+        # A message meets this table going up, and its like going down; the root once.
+        arrivals = {2 * len(rising) - number: hop.onward, number: hop.arrival}
+        for place, arrival in arrivals.items():
+            for row in forwarding(made, counting, table, arrival):
+                yield row | {"hop": place}
+
+
+def forwarding(
+    made: Drawn, counting: Counting, table: ForwardingTable, arrival: int
+) -> Iterator[Row]:
+    """Time a router with its own table: a message goes to any interface but the one it is from."""
+    broadcast = [interface for interface in counting.subscriptions if interface != arrival]
     ours = partial(table.forward, broadcast=broadcast)
     found = [ids(ours(message)) for message in made.messages]
     about = {"constraints": made.constraints, "matched": statistics.mean(map(len, found))}
@@ -139,6 +147,16 @@ def path(source: int, target: int, destinations: int, interfaces: int) -> list[H
     up = [hop(n, rising[n], False, True) for n in range(len(rising) - 1, top, -1)]
     down = [hop(n, falling[n], True, False) for n in range(top + 1, len(falling))]
     return [*up, hop(top, rising[top], False, False), *down]
+
+
+def path_to_root(destinations: int, interfaces: int) -> list[Hop]:
+    """The routers from the first destination to the root.
+
+    Those from the root to the last destination have as many filters behind their interfaces, but
+    for rounding, and are passed in the other direction.
+    """
+    levels = len(routers_to(0, destinations, interfaces))
+    return path(0, destinations - 1, destinations, interfaces)[:levels]
 
 
 def tree_hops(interfaces: int, destinations: int) -> int:
@@ -220,11 +238,17 @@ def claims(rows: Rows) -> list[Claim]:
                 for m in matchers
             ),
             decided(placed, all(gains[m].mean >= PAPER_GAIN / 2 for m in MAPS)),
-            "The ratio is judged, not the times: agrees if it is at least half the paper's with "
-            "both maps. The paper takes 12 times the time of a router with 20 equal interfaces. "
-            "Here every router on the longest path has the table of its place: behind its lower "
-            "interfaces the filters of what is below, behind the upper one all others. A message "
-            "is not matched with the filters of the interface that it came from.",
+            "Agrees if the ratio, not the time, is at least half the paper's with both maps. The "
+            "one large router is less slow here: the paper's took about a hundred times as long as "
+            "a router of 20 interfaces, this one takes "
+            + " and ".join(f"{gains[m].mean * passed:.0f}" for m in MAPS)
+            + " times as long as the mean of those on the path, with a hash map and with an "
+            "ordered one. The paper takes 12 times the time of a router with 20 equal "
+            "interfaces. Here every router on the longest path has the table of its place: behind "
+            "its lower interfaces the filters of what is below, behind the upper one all others. "
+            "The routers that lead down have the tables of those that lead up, but for rounding, "
+            "so each table is timed in both directions. A message is not matched with the filters "
+            "of the interface that it came from.",
         ),
         _real(rows, alone, tree, passed),
     ]
@@ -240,8 +264,8 @@ def _real(rows: Rows, alone: dict[str, Mean], tree: dict[str, Mean], passed: int
     return Claim(
         "not in the paper",
         "on the longest path of a real network a message takes less time than at one router",
-        f"in so many of {len(measured)} networks: "
-        + ", ".join(f"{LABELS[m]} {count}" for m, count in faster.items())
+        f"of {len(measured)} networks it does in "
+        + ", ".join(f"{count} ({LABELS[m]})" for m, count in faster.items())
         + f". {origin_of(measured)}",
         decided(placed, all(faster[m] >= 0.9 * len(measured) for m in MAPS)),
         "Holds if it does in nine of ten networks with both maps. A router takes the mean time of "

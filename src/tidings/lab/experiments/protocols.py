@@ -18,6 +18,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
+from tidings.lab.intervals import Mean, mean_of
 from tidings.lab.zoo import origin_of, path_of, sample
 from tidings.routing.protocol import MILLISECOND, SECOND, Timing
 from tidings.routing.source_trees.letter import LetterRouter
@@ -26,10 +27,9 @@ from tidings.sim.trial import Options, Trial
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TOPOLOGIES: Final = {"full": 25, "quick": 8, "tiny": 2}
+TOPOLOGIES: Final = {"full": 40, "quick": 5, "tiny": 2}
 NODES: Final = (4, 40)  # of a network, at least and at most
-SECONDS: Final = {"full": 40, "quick": 20, "tiny": 6}  # of use
-SEEDS: Final = {"full": 5, "quick": 1, "tiny": 1}
+SECONDS: Final = {"full": 40, "quick": 10, "tiny": 6}  # of use
 PRINTED: Final = "cbcb-2003"
 MENDED: Final = "cbcb"
 PULLS: Final = (2, 10)  # seconds between two requests of a node
@@ -40,16 +40,15 @@ SETTLING: Final = 12 * SECOND  # links, then one pull of every node
 
 def sweep(setting: Setting) -> list[Parameters]:
     return [
-        {"topology": text, "protocol": name, "pull": pull, "seconds": SECONDS[setting], "seed": s}
+        {"topology": text, "protocol": name, "pull": pull, "seconds": SECONDS[setting]}
         for text in sample(TOPOLOGIES[setting], NODES)
         for name in (MENDED, PRINTED)
         for pull in PULLS
-        for s in range(1, 1 + SEEDS[setting])
     ]
 
 
 def measure(parameters: Parameters) -> Iterator[Row]:
-    shared = {name: parameters[name] for name in ("topology", "pull", "seconds", "seed")}
+    shared = {name: parameters[name] for name in ("topology", "pull", "seconds")}
     options = Options(
         # Both protocols see the same users: the seed does not depend on the protocol.
         seed=int(generator("f2-protocols", identity(shared)).integers(1 << 32)),
@@ -124,8 +123,8 @@ def claims(rows: Rows) -> list[Claim]:
             "pruning advertisements avoids paths that are already set up with forwarding state",
             f"as printed, {_by_pull(printed, 'missed', 'expected')} of the deliveries to "
             "subscriptions that are held are missed; mended, "
-            f"{_by_pull(mended, 'missed', 'expected')}. {origin_of(rows)}",
-            sum(r["missed"] for r in printed) == sum(r["missed"] for r in mended),
+            f"{_by_pull(mended, 'missed', 'expected')} (means over networks). {origin_of(rows)}",
+            sum(r["missed"] for r in printed) <= sum(r["missed"] for r in mended),
             "Agrees if nothing more is missed than by the mended protocol, which only misses what "
             "is published before an advertisement has arrived. As printed, an advertisement stops "
             "at an interface that has heard of others who want the same, and nodes beyond it never "
@@ -135,7 +134,7 @@ def claims(rows: Rows) -> list[Claim]:
         Claim(
             BEYOND,
             "what the repairs cost",
-            "mended by printed: "
+            "of the mended protocol, as a multiple of the printed one's: "
             + ", ".join(f"{name} {_cost(rows, column):.2f}" for name, column in COSTS.items())
             + "; packets of events in vain: mended "
             f"{_share(mended, 'spam_packets', 'event_packets'):.1%}, printed "
@@ -147,9 +146,15 @@ def claims(rows: Rows) -> list[Claim]:
     ]
 
 
+def _mean_share(rows: Rows, column: str, of: str) -> Mean:
+    """The mean over networks of each network's share."""
+    networks = (select(rows, topology=text) for text in values(rows, "topology"))
+    return mean_of(_share(network, column, of) for network in networks)
+
+
 def _by_pull(rows: Rows, column: str, of: str) -> str:
     return " and ".join(
-        f"{_share(select(rows, pull=pull), column, of):.2%} (a pull every {pull} s)"
+        f"{_mean_share(select(rows, pull=pull), column, of):.2%} (a pull every {pull} s)"
         for pull in values(rows, "pull")
     )
 
@@ -194,7 +199,8 @@ EXPERIMENT: Final = Experiment(
     "the repairs cost?",
     paper="Describes the protocol in a page, no measurement.",
     here="Both protocols in the simulator on networks of the Topology Zoo, with the same users: "
-    "50 events and 10 changes of a subscription a second. No link fails and no packet gets lost.",
+    "50 events and 10 changes of a subscription a second. No link fails and no packet gets lost. "
+    "Users differ from network to network, so a mean over networks has its 95 % interval.",
     sweep=sweep,
     columns=COLUMNS,
     measure=measure,

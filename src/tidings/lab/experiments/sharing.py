@@ -31,6 +31,7 @@ SEEDS: Final = {"full": 5, "quick": 1, "tiny": 1}
 TOPOLOGIES: Final = {"full": 1_000, "quick": 40, "tiny": 3}  # of the Zoo, at most
 MAX_NODES: Final = 200
 REAL: Final = "zoo"
+IMPORTANT: Final = 0.9  # of PSF's state; a scheme that needs more saves too little to matter
 
 
 def sweep(setting: Setting) -> list[Parameters]:
@@ -41,7 +42,7 @@ def sweep(setting: Setting) -> list[Parameters]:
     ]
     real: list[Parameters] = [
         {"family": REAL, "topology": text, "nodes": 0, "seed": 1}
-        for text in sample(TOPOLOGIES[setting])
+        for text in sample(TOPOLOGIES[setting], (1, MAX_NODES))
     ]
     return made_ones + real
 
@@ -51,8 +52,6 @@ def measure(parameters: Parameters) -> Iterator[Row]:
         graph = graph_of(parameters["topology"])
     else:
         graph = made(parameters["family"], parameters["nodes"], parameters["seed"])
-    if graph.nodes > MAX_NODES:
-        return
     source = generator("u3-sharing", identity(parameters))
     network = Network.of(graph, drawn_interests(source, list(range(graph.nodes))))
     scale = Scale(network)
@@ -93,17 +92,20 @@ def claims(rows: Rows) -> list[Claim]:
     return [
         Claim(
             "3.2",
-            "indistinguishable sources matter in practice: iPS needs less state than PSF",
+            "indistinguishable sources play an important role in practice, since networks are "
+            "hierarchical: iPS needs less state than PSF",
             "state as a share of PSF's, each row with its own predicates: "
             + _by_family(rows, "ips", "psf"),
-            all(_share(found, "ips") < 0.99 for found in _families(rows).values()),
-            "By indistinguishable sources alone: nothing is shared between rows. It holds on "
-            "trees, grids and real networks, and not on every family: a star's sources can all be "
-            "told apart, and nearly all of a ring's.",
+            _share(real, "ips") <= IMPORTANT if real else None,
+            f"Agrees if iPS needs at most {IMPORTANT:.0%} of PSF's state in real networks (zoo), "
+            "by indistinguishable sources alone: nothing is shared between rows. The other "
+            "families are made. On a star it does not hold, for its sources can all be told apart, "
+            "and hardly on a ring. Sharing predicates between rows saves as much or more, and "
+            "leaves iPS nothing to save: see below.",
         ),
         Claim(
-            "3.2",
-            "nodes keep one row for sources that they cannot tell apart",
+            BEYOND,
+            "how often nodes keep one row for sources that they cannot tell apart",
             "rows kept, of PSF's: "
             + _by_family(rows, "rows_ips", "rows_psf")
             + "; of these rewrite the header: "
@@ -114,7 +116,7 @@ def claims(rows: Rows) -> list[Claim]:
         ),
         Claim(
             BEYOND,
-            "storing a predicate that several rows share once saves at least as much",
+            "what storing a predicate that several rows share once saves",
             "PSF with sharing: "
             + _by_family(rows, "psf_shared", "psf")
             + "; iPS with sharing: "
