@@ -47,7 +47,8 @@ HEAVY = {
 # Time and chance are parameters in every room but these.
 WITH_A_CLOCK = {"live", "spark", "lab", "console", "cli"}
 # Of the live room only these files know sockets, clocks and chance (the journal dates its lines).
-SHELL = {"client", "connect", "gateway", "journal", "router", "serving", "sockets", "subscription"}
+SHELL = {"client", "connect", "gateway", "journal", "listening", "router", "serving", "sockets"}
+SHELL |= {"subscription"}
 CLOCKS = {"asyncio", "secrets", "socket", "time"}
 CLOCK_CALLS = {"date.today", "datetime.now", "datetime.today", "datetime.utcnow"}
 CLOCK_CALLS |= {"os.urandom", "uuid.uuid1", "uuid.uuid4"}

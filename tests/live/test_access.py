@@ -143,6 +143,37 @@ def test_clients_and_routers_speak_tls(tmp_path: Path) -> None:
     run(scenario())
 
 
+def test_strangers_that_never_shake_hands_do_not_keep_others_out(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cert, key = certificate(tmp_path)
+        limits = Limits(ungreeted=20)
+        async with Router(Settings("a", certificate=cert, key=key), limits=limits) as a:
+            silent = [await asyncio.open_connection("127.0.0.1", a.port) for _ in range(60)]
+            await until(lambda: a.core.counts.evicted >= 40)
+            url = f"tidings+tls://localhost:{a.port}"
+            async with connect(url, authority=cert) as net:
+                await net.publish({"x": 1})
+            ended = [await asyncio.wait_for(reader.read(), 10) for reader, _ in silent[:40]]
+            assert ended == [b""] * 40  # the oldest go
+            assert not any(reader.at_eof() for reader, _ in silent[45:])
+            for _, writer in silent:
+                writer.close()
+
+    run(scenario())
+
+
+def test_a_handshake_must_come_to_its_end_in_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        cert, key = certificate(tmp_path)
+        limits = Limits(greeting=200 * MILLISECOND)
+        async with Router(Settings("a", certificate=cert, key=key), limits=limits) as a:
+            reader, writer = await asyncio.open_connection("127.0.0.1", a.port)
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+            writer.close()
+
+    run(scenario())
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

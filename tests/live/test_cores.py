@@ -123,6 +123,28 @@ def test_a_new_session_learns_what_its_client_publishes_before_it_gets_publicati
     assert [str(one) for one in bad] == ["the event does not match what this client has advertised"]
 
 
+def test_so_does_the_session_after_one_that_was_lost_before_it_had_learned_it() -> None:
+    world = World(a=())
+    ada = world.client("ada", "a")
+    world.do("ada", lambda: ada.advertise("kind = 1", lambda error, done: None))
+    world.go()
+    world.cluster.kill(world.cluster.routers["a"])
+    world.go(100 * MILLISECOND)
+    good, bad = world.publish("ada", {"kind": 1}), world.publish("ada", {"kind": 2})
+    interruptions = ada.interruptions
+    world.start(Settings("a"))
+    while ada.interruptions == interruptions:  # until there is a session
+        world.go(MILLISECOND)
+    world.cluster.kill(world.cluster.routers["a"])
+    world.go(100 * MILLISECOND)
+    assert not good
+    assert not bad
+    world.start(Settings("a"))
+    world.go(3 * SECOND)
+    assert good == [None]
+    assert [type(error) for error in bad] == [RefusedError]
+
+
 def test_an_event_that_one_router_has_delivered_does_not_come_again_from_the_next() -> None:
     world = World(a=("c",), b=("c",), c=())
     world.client("ada", "c")

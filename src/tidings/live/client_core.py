@@ -394,6 +394,8 @@ class ClientCore:
 
     def _subscribe_again(self, unknown: NetworkError) -> None:
         asked = [*self._asked.values(), *self._unasked]
+        # What a session was lost before it had learned is declared below, and waited for.
+        asked = [one for one in asked if one.message.request not in self._declaring]
         self._asked.clear()
         self._unasked.clear()
         leaving = {one.message.id for one in asked if type(one.message) is m.Unsubscribe}

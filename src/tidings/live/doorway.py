@@ -8,8 +8,9 @@ address that holds most of them. Guessing tokens is slow, because a wrong one is
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidings.live.journal import journal
 from tidings.live.link import Link
@@ -20,6 +21,8 @@ from tidings.wire.errors import WireError
 
 if TYPE_CHECKING:
     from tidings.live.router_core import RouterCore
+
+Guest = TypeVar("Guest", bound=Hashable)
 
 
 class Doorway:
@@ -63,13 +66,13 @@ class Doorway:
 
     def _evict(self) -> None:
         """End the oldest ungreeted connection of the address that holds most of them."""
-        held = Counter(_host(stream) for stream in self._ungreeted)
-        most = max(held.values())
-        for stream in self._ungreeted:
-            if held[_host(stream)] == most:
-                self._router.counts.evicted += 1
-                self._refuse(stream, WireError("full"))
-                return
+        self.evicted()
+        hosts = {stream: stream.peer.rpartition(":")[0] for stream in self._ungreeted}
+        self._refuse(oldest_of_most(hosts), WireError("full"))
+
+    def evicted(self) -> None:
+        """A connection has ended to make room for another."""
+        self._router.counts.evicted += 1
 
     def _refuse(self, stream: Stream, error: WireError) -> None:
         timer = self._ungreeted.pop(stream, None)
@@ -133,9 +136,15 @@ class Doorway:
             raise WireError("linked", self._router.node)
 
 
-def _host(stream: Stream) -> str:
-    """The address of a peer without its port."""
-    return stream.peer.rpartition(":")[0]
+def oldest_of_most(hosts: Mapping[Guest, str]) -> Guest:
+    """Of guests in the order in which they came, the first from the host that has sent most.
+
+    >>> oldest_of_most({1: "a", 2: "b", 3: "b", 4: "c"})
+    2
+    """
+    held = Counter(hosts.values())
+    most = max(held.values())
+    return next(guest for guest, host in hosts.items() if held[host] == most)
 
 
 def _ignore(stream: Stream, message: Any) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tidings.live.access import client_tls, server_tls
 from tidings.live.journal import journal
 from tidings.live.limits import LIMITS, Limits
+from tidings.live.listening import Listener
 from tidings.live.recorder import Recorder
 from tidings.live.router_core import RouterCore
 from tidings.live.settings import Dial, Settings
@@ -20,7 +21,6 @@ from tidings.live.sockets import Clock, Socket
 from tidings.live.store import Store
 
 CONNECT_S: Final = 5.0  # within which a connection to a neighbour must stand
-BACKLOG: Final = 512  # connections that the system holds until the router accepts them
 
 
 class Router:
@@ -39,7 +39,7 @@ class Router:
         self._limits = limits
         self._core: RouterCore | None = None
         self._clock: Clock | None = None
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._tls: ssl.SSLContext | None = None
         self._client_tls: ssl.SSLContext | None = None
         self._recorder: Recorder | None = None
@@ -56,14 +56,9 @@ class Router:
         core = self._core = RouterCore(
             settings, self, clock.timers, secrets.randbits, limits, self._store
         )
-        self._server = await asyncio.get_running_loop().create_server(
-            partial(Socket, clock, limits.high_water, core.accepted),
-            settings.host,
-            settings.port,
-            ssl=self._tls,
-            backlog=BACKLOG,
-        )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._listener = Listener(clock, limits, self._tls, core.accepted, core.doorway.evicted)
+        await self._listener.start(settings.host, settings.port)
+        self.port = self._listener.port
         if settings.record is not None:
             self._recorder = Recorder(
                 settings.record,
@@ -79,8 +74,8 @@ class Router:
 
     async def stop(self) -> None:
         """Tell everyone that this router stops, and close everything."""
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            await self._listener.stop()
         for task in self._dialling:
             task.cancel()
         if self._core is not None and self._clock is not None:

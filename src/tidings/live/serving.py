@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 from tidings.live.access import ConfigurationError
@@ -33,6 +35,7 @@ async def serve(
 
     SIGHUP reads the settings again with `read`. A mistake in them leaves everything as it is.
     """
+    _raise_limit()
     gc.set_threshold(100_000, 20, 20)  # subscriptions are many and live long, so collect rarely
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -50,6 +53,13 @@ async def serve(
         await stop.wait()
         if gateway is not None:
             await gateway.stop()
+
+
+def _raise_limit() -> None:
+    """Allow as many open connections as the system lets this process have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # some systems give a bound that they do not accept
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _reload(router: Router, read: Callable[[], Settings] | None) -> None:
