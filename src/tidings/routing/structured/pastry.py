@@ -467,7 +467,7 @@ class Pastry:
         elif find.hops > 2 * self.circle.bits:
             out.append(Drop("too many hops", find))
         else:
-            self._send(hop, Find(find.key, find.origin, find.number, find.hops + 1), out)
+            self._send(hop, Find(find.key, find.origin, find.number, max(find.hops, 0) + 1), out)
 
     def _tell_found(self, find: Find, now: int, out: list[Action]) -> None:
         """Answer: the nearest to the key that has as many of its digits as were asked for."""

@@ -207,7 +207,7 @@ class Scribe:
                 if down:
                     self._descend(number, publication, source, out)
                 else:
-                    self._climb(number, publication, hops, out)
+                    self._climb(number, publication, max(hops, 0), out)
             case _:
                 out.append(Drop("not of this protocol", packet))
 
