@@ -64,7 +64,7 @@ class Said(NamedTuple):
     whole: bool = False
 
 
-class Choice(NamedTuple):
+class NextNode(NamedTuple):
     """A node beside this one in a tree, and why it gets an event: None if it does not."""
 
     name: str
@@ -277,21 +277,23 @@ class Hermes:
             if why is not None and name != source:
                 self.router.carrier.send(name, Typed(number, publication), out)
 
-    def chosen(self, number: int, event: dict[str, Any], wanted: Tries = any_wants) -> list[Choice]:
+    def chosen(
+        self, number: int, event: dict[str, Any], wanted: Tries = any_wants
+    ) -> list[NextNode]:
         """The nodes beside this one in a tree, and why each gets an event."""
-        found: list[Choice] = []
+        found: list[NextNode] = []
         tree = self.trees.get(number) or Tree(self._hop(number))
         parents = tree.parents()
         for name in parents:
             twig = tree.twigs.get(name)
             if twig is not None and twig.whole and tree.publishes:
                 why = ABOVE if wanted(twig.theirs, event) else None
-                found.append(Choice(name, why, twig.theirs))
+                found.append(NextNode(name, why, twig.theirs))
             else:
-                found.append(Choice(name, CLIMBS))
+                found.append(NextNode(name, CLIMBS))
         for name, twig in tree.children():
             if name not in parents and wanted(twig.theirs, event):
-                found.append(Choice(name, BELOW, twig.theirs))
+                found.append(NextNode(name, BELOW, twig.theirs))
         return found
 
     # Packets

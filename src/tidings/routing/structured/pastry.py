@@ -376,6 +376,8 @@ class Pastry:
             found: dict[Slot, str] = {}
             far = [name for name in self.entries.values() if not self._covers(self._at(name))]
             for name in (*far, *self._beside()):
+                if self._at(name) == self.key:  # it shares all digits, so it is in no slot
+                    continue
                 slot = self._slot(name)
                 if slot not in found or self._suits(name, slot) < self._suits(found[slot], slot):
                     found[slot] = name
