@@ -15,7 +15,7 @@ from tidings.routing.protocol import Action
 from tidings.routing.structured.arcs import Arcs, OwnArc, Tries, Wanted, any_wants, united
 from tidings.routing.structured.chord import Chord
 from tidings.routing.structured.chord_trees import ChordTreesRouter, Trees
-from tidings.routing.structured.hermes import Choice, Hermes, HermesRouter, Place, Tree
+from tidings.routing.structured.hermes import Hermes, HermesRouter, NextNode, Place, Tree
 from tidings.routing.structured.pastry import Pastry
 from tidings.routing.structured.scribe import GroupTree, Scribe, ScribeRouter
 from tidings.routing.structured.substrate import Portion
@@ -106,7 +106,9 @@ class HermesSettledAtOnce(Hermes):
 class ForgetsSiblings(Hermes):
     """Sends an event up only: those below hear of it if it comes from above."""
 
-    def chosen(self, number: int, event: dict[str, Any], wanted: Tries = any_wants) -> list[Choice]:
+    def chosen(
+        self, number: int, event: dict[str, Any], wanted: Tries = any_wants
+    ) -> list[NextNode]:
         found = super().chosen(number, event, wanted)
         tree = self.trees.get(number)
         if tree is None or tree.parent is None:

@@ -15,6 +15,7 @@ from tidings.routing.packets import Leaves, RingQuery
 from tidings.routing.planes.carrier import Meshed
 from tidings.routing.protocol import SECOND, USUAL
 from tidings.routing.structured.pastry import BEFORE, BEHIND, Pastry
+from tidings.sim.rings import Rings
 
 
 @pytest.mark.parametrize("nodes", [16, 256, 4_096])
@@ -125,3 +126,14 @@ def test_a_key_as_near_to_one_node_as_to_another_has_one_owner(leaves: int) -> N
         nodes[-1].begin_at_rest(ideal, 0)
     for key in range(circle.size):
         assert [node.node for node in nodes if node.owns(key)] == [ideal.owner(key)]
+
+
+def test_nodes_with_the_same_key_do_not_stop_each_other() -> None:
+    """They cannot both find their places, but they go on."""
+    rings = Rings("ba:12", 3, Circle(4), make=Pastry)
+    names = list(rings.network.nodes)
+    assert len({rings.circle.key(name) for name in names}) < len(names)
+    for name in names:
+        rings.network.start(name)
+    rings.run(4)
+    assert all(rings.substrate(name).snapshot()["behind"] for name in names)

@@ -33,6 +33,8 @@ from tidings.routing.structured.substrate import Portion, Substrate
 MOST_ARCS = 4_096  # that others may claim here
 MOST_TEXTS = 256  # predicates of a table, before they are joined
 MOST_CHARACTERS = 131_072  # of a table, likewise
+MOST_NODES = 1 << 31  # of which a table or a claim may speak
+DIGEST = (1 << 63) - 1  # the bits of a digest
 
 Wanted = tuple[str, ...]  # predicates, sorted
 
@@ -69,6 +71,15 @@ class Group(NamedTuple):
 
 
 NOBODY = Group(0, 0)
+
+
+def told_group(nodes: int, digest: int) -> Group:
+    """A group of which another node tells: never so many that a sum could not be written.
+
+    >>> told_group(2**64 - 1, -1) == Group(MOST_NODES, DIGEST)
+    True
+    """
+    return Group(min(max(nodes, 0), MOST_NODES), digest & DIGEST)
 
 
 def digest_of_node(name: str, life: int) -> int:
@@ -236,7 +247,7 @@ class Arcs:
             known = arc.claimants[source] = Claimant()
         known.number, known.held = claim.number, claim.held
         known.settled = min(claim.settled, arc.number)
-        known.trees = Group(claim.trees, claim.digest)
+        known.trees = told_group(claim.trees, claim.digest)
         if known.held != arc.number and known.told != arc.number:
             known.at = now
 
@@ -250,7 +261,7 @@ class Arcs:
         elif table.number > held.number:
             held.number = table.number
             held.texts = united(map(readable, table.predicates))
-            held.covers = Group(table.nodes, table.digest)
+            held.covers = told_group(table.nodes, table.digest)
             held.recent = True
         elif table.number == held.number:
             held.said = None  # the head may not have heard it

@@ -412,7 +412,7 @@ class Chord:
             out.append(Drop("too many hops", find))
         else:
             hop = self._preceding(find.key) or self.successors[0]
-            self._send(hop, Find(find.key, find.origin, find.number, find.hops + 1), out)
+            self._send(hop, Find(find.key, find.origin, find.number, max(find.hops, 0) + 1), out)
 
     def _tell_found(self, find: Find, owner: str, now: int, out: list[Action]) -> None:
         found = Found(find.number, owner, find.hops)

@@ -64,7 +64,7 @@ class Said(NamedTuple):
     whole: bool = False
 
 
-class Choice(NamedTuple):
+class NextNode(NamedTuple):
     """A node beside this one in a tree, and why it gets an event: None if it does not."""
 
     name: str
@@ -143,15 +143,22 @@ class Twig:
 class Tree:
     """This node's place in the tree of a type."""
 
-    __slots__ = ("former", "own", "parent", "published_at", "publishes", "twigs")
+    __slots__ = ("counts", "former", "own", "parent", "published_at", "publishes", "twigs")
 
     def __init__(self, parent: str | None) -> None:
         self.parent = parent  # None: this node is the root
         self.former: dict[str, int] = {}  # parents that it had, and until when it keeps them
         self.twigs: dict[str, Twig] = {}
+        self.counts: dict[str, int] = {}  # by predicate: the subscriptions here that lie in it
         self.own: Wanted = ()  # what this node wants in it
         self.published_at: int | None = None  # when someone here last did
         self.publishes = False  # whether someone here or below does
+
+    def count(self, text: str, more: int) -> None:
+        """Note that one more subscription here wants something in it, or one fewer."""
+        left = self.counts.pop(text, 0) + more
+        if left:
+            self.counts[text] = left
 
     def parents(self) -> list[str]:
         """The nodes above: one, and for a while those that were."""
@@ -188,6 +195,8 @@ class Hermes:
         self._due_at: int | None = None
         self._refresh_at: int | None = None
         self._waiting: dict[str, Awaited] = {}  # by subscription that is not established
+        self._placed: dict[str, Mapping[int, str]] = {}  # by subscription: what lies in which tree
+        self._branches = 0  # no fewer than there are, in all trees
 
     def key_of(self, tree: int) -> int:
         """The key of a type: whoever is in charge of it is the root."""
@@ -199,23 +208,26 @@ class Hermes:
         """A subscription has been taken, or has another predicate."""
         moved = now if self._moved_at is None else self._moved_at + self._linger
         self._waiting[id] = Awaited(moved, {})
-        self._want()
+        self._want(id, placed_in(self.options, self.local.subscriptions[id]))
 
     def unsubscribed(self, id: str, now: int, out: list[Action]) -> None:
         """A subscription has been given up."""
         self._waiting.pop(id, None)
-        self._want()
+        self._want(id, {})
 
-    def _want(self) -> None:
-        found: dict[int, list[str]] = {}
-        for text in self.local.subscriptions.values():
-            for number, part in placed_in(self.options, text).items():
-                found.setdefault(number, []).append(part)
-        for number in found:
-            self._tree(number)
-        for number, tree in self.trees.items():
-            tree.own = united(found.get(number, ()))
-        self._changed = True
+    def _want(self, id: str, parts: Mapping[int, str]) -> None:
+        """From now on these parts of a subscription lie in their trees, and no others of it."""
+        before = self._placed.pop(id, {})
+        if parts:
+            self._placed[id] = parts
+        for number, text in parts.items():
+            self._tree(number).count(text, 1)
+        for number, text in before.items():
+            self._tree(number).count(text, -1)
+        for number in {*before, *parts}:
+            tree = self._tree(number)
+            tree.own = united(tree.counts)
+            self._touched.add(number)
 
     def advertised(self, id: str, now: int, out: list[Action]) -> None:
         """An advertisement has been taken: nodes with publishers hear what others want."""
@@ -236,7 +248,7 @@ class Hermes:
         tree = self.trees.get(number)
         if tree is None:
             tree = self.trees[number] = Tree(self._hop(number))
-            self._changed = True
+            self._touched.add(number)
         return tree
 
     def _hop(self, number: int) -> str | None:
@@ -265,21 +277,23 @@ class Hermes:
             if why is not None and name != source:
                 self.router.carrier.send(name, Typed(number, publication), out)
 
-    def chosen(self, number: int, event: dict[str, Any], wanted: Tries = any_wants) -> list[Choice]:
+    def chosen(
+        self, number: int, event: dict[str, Any], wanted: Tries = any_wants
+    ) -> list[NextNode]:
         """The nodes beside this one in a tree, and why each gets an event."""
-        found: list[Choice] = []
+        found: list[NextNode] = []
         tree = self.trees.get(number) or Tree(self._hop(number))
         parents = tree.parents()
         for name in parents:
             twig = tree.twigs.get(name)
             if twig is not None and twig.whole and tree.publishes:
                 why = ABOVE if wanted(twig.theirs, event) else None
-                found.append(Choice(name, why, twig.theirs))
+                found.append(NextNode(name, why, twig.theirs))
             else:
-                found.append(Choice(name, CLIMBS))
+                found.append(NextNode(name, CLIMBS))
         for name, twig in tree.children():
             if name not in parents and wanted(twig.theirs, event):
-                found.append(Choice(name, BELOW, twig.theirs))
+                found.append(NextNode(name, BELOW, twig.theirs))
         return found
 
     # Packets
@@ -309,10 +323,11 @@ class Hermes:
             if not packet.upward or not packet.number:  # or it leaves out what it once told
                 self._say_farewell(packet.tree, source, out)
                 return
-            if sum(len(one.twigs) for one in self.trees.values()) >= MOST_BRANCHES:
+            if self._branches >= MOST_BRANCHES:
                 out.append(Drop("too many branches", packet))
                 return
             twig = self._tree(packet.tree).twigs[source] = Twig()
+            self._branches += 1
         if packet.turn <= twig.turn:
             return
         self._touched.add(packet.tree)
@@ -365,6 +380,7 @@ class Hermes:
             self._due_at = None
             self._meet(now)
             self._climb_on(now)
+            self._branches = sum(len(tree.twigs) for tree in self.trees.values())
         numbers = list(self.trees if self._changed else self._touched)
         self._changed, self._touched = False, set()
         for number in numbers:

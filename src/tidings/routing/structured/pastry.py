@@ -376,6 +376,8 @@ class Pastry:
             found: dict[Slot, str] = {}
             far = [name for name in self.entries.values() if not self._covers(self._at(name))]
             for name in (*far, *self._beside()):
+                if self._at(name) == self.key:  # it shares all digits, so it is in no slot
+                    continue
                 slot = self._slot(name)
                 if slot not in found or self._suits(name, slot) < self._suits(found[slot], slot):
                     found[slot] = name
@@ -467,7 +469,7 @@ class Pastry:
         elif find.hops > 2 * self.circle.bits:
             out.append(Drop("too many hops", find))
         else:
-            self._send(hop, Find(find.key, find.origin, find.number, find.hops + 1), out)
+            self._send(hop, Find(find.key, find.origin, find.number, max(find.hops, 0) + 1), out)
 
     def _tell_found(self, find: Find, now: int, out: list[Action]) -> None:
         """Answer: the nearest to the key that has as many of its digits as were asked for."""

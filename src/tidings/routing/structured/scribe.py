@@ -19,6 +19,7 @@ every event goes there, too. What an event matches is found by the members.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
@@ -103,6 +104,8 @@ class Scribe:
         self._changed = True
         self._is_unrooted = False  # whether it is a root that has yet to find its place
         self._waiting: set[str] = set()
+        self._groups_of: dict[str, set[int]] = {}  # by subscription
+        self._members: Counter[int] = Counter()  # by group: the subscriptions here that are in it
         self.counts = {"climbed": 0, "copies": 0}
 
     def key_of(self, number: int) -> int:
@@ -114,21 +117,27 @@ class Scribe:
     def subscribed(self, id: str, now: int, out: list[Action]) -> None:
         """A subscription has been taken, or has another predicate."""
         self._waiting.add(id)
-        self._join()
+        self._join(id, set(placed_in(self.types, self.local.subscriptions[id])))
 
     def unsubscribed(self, id: str, now: int, out: list[Action]) -> None:
         """A subscription has been given up."""
         self._waiting.discard(id)
-        self._join()
+        self._join(id, set())
 
-    def _join(self) -> None:
-        """Be in the groups of the subscriptions here, and in no others."""
-        texts = self.local.subscriptions.values()
-        wanted = {number for text in texts for number in placed_in(self.types, text)}
-        for number in wanted:
-            self._group(number)
-        for number, group in self.groups.items():
-            group.own = number in wanted
+    def _join(self, id: str, numbers: set[int]) -> None:
+        """Be in the groups of a subscription, and in no others for its sake."""
+        before = self._groups_of.pop(id, set())
+        if numbers:
+            self._groups_of[id] = numbers
+        for number in numbers:
+            self._members[number] += 1
+        for number in before:
+            self._members[number] -= 1
+        for number in numbers | before:
+            if number in numbers or number in self.groups:
+                self._group(number).own = self._members[number] > 0
+            if not self._members[number]:
+                del self._members[number]
         self._changed = True
 
     def _group(self, number: int) -> GroupTree:
@@ -198,7 +207,7 @@ class Scribe:
                 if down:
                     self._descend(number, publication, source, out)
                 else:
-                    self._climb(number, publication, hops, out)
+                    self._climb(number, publication, max(hops, 0), out)
             case _:
                 out.append(Drop("not of this protocol", packet))
 
