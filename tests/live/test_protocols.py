@@ -78,7 +78,19 @@ def test_an_advertisement_keeps_filters_away_and_draws_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["covering", "merging", "advertisements", "rooted", "path-cost", "hermes"]
+    "name",
+    [
+        "subscriptions",
+        "covering",
+        "covering:policy=adaptive,trial=64",
+        "merging",
+        "advertisements",
+        "rooted",
+        "path-cost",
+        "path-entries",
+        "cbcb:covering=paths",
+        "hermes",
+    ],
 )
 def test_a_subscription_changes_under_load_and_nothing_is_missed(name: str) -> None:
     """Make before break: what matches both predicates comes, whenever it is published."""
