@@ -1,12 +1,13 @@
 """How long a change of one filter takes at a node that holds very many (S12).
 
-    python -m benchmarks.covering [--filters N] [--changes N]
+    python -m benchmarks.covering [--load quotes|ranges] [--filters N] [--changes N]
 
-A node with four links holds filters on stock quotes: a symbol, and often a range of prices or a
-volume; some name an exchange only. Then filters come and go, one at a time, and each is told to the
-neighbours; so what a filter has hidden is told when it goes. The time is processor time of
-`handle`, in microseconds. Before it is measured, and after, what the node tells is compared with
-the definition: of all filters at a small node, and of a sample of them at the large one.
+A node with four links holds filters: on stock quotes, a symbol, and often a range of prices or a
+volume, and some name an exchange only; or ranges of one number, of which none covers another. Then
+filters come and go, one at a time, and each is told to the neighbours; so what a filter has hidden
+is told when it goes. The time is processor time of `handle`, in microseconds. Before it is
+measured, and after, what the node tells is compared with the definition: of all filters at a small
+node, and of a sample of them at the large one.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from random import Random
 
 from tidings.language.filter import Filter
@@ -39,7 +41,13 @@ class Blind:
         """Hold nothing."""
 
 
-def filter_text(chance: Random) -> str:
+def some_range(chance: Random) -> str:
+    """A range of one number, as wide as all others."""
+    low = chance.randrange(1_000_000)
+    return f"price >= {low} and price < {low + 1_000}"
+
+
+def quote(chance: Random) -> str:
     """A filter on stock quotes."""
     draw = chance.random()
     if draw < 0.002:
@@ -53,6 +61,10 @@ def filter_text(chance: Random) -> str:
     if draw > 0.5:
         text += f" and volume > {chance.randrange(1, 200) * 100}"
     return text
+
+
+Load = Callable[[Random], str]
+LOADS: dict[str, Load] = {"quotes": quote, "ranges": some_range}
 
 
 class Node:
@@ -103,25 +115,25 @@ class Node:
         return self.receive(name, Change(life, *numbers, False, added, removed, (), ()))
 
 
-def fill(node: Node, filters: int, chance: Random) -> list[tuple[str, str]]:
+def fill(node: Node, filters: int, chance: Random, draw: Load) -> list[tuple[str, str]]:
     """Let neighbours tell so many filters; returns who wants which."""
     held: list[tuple[str, str]] = []
     for name in LINKS:
-        mine = list({filter_text(chance): None for _ in range(filters // len(LINKS))})
+        mine = list({draw(chance): None for _ in range(filters // len(LINKS))})
         held += [(name, text) for text in mine]
         for start in range(0, len(mine), 2_000):
             node.change(name, tuple(mine[start : start + 2_000]), ())
     return held
 
 
-def alter(node: Node, held: list[tuple[str, str]], chance: Random) -> float:
+def alter(node: Node, held: list[tuple[str, str]], chance: Random, draw: Load) -> float:
     """One filter goes or comes; returns the seconds that it took."""
     if chance.random() < 0.5:
         name, text = held.pop(chance.randrange(len(held)))
         return node.change(name, (), (text,))
-    name, text = chance.choice(LINKS), filter_text(chance)
+    name, text = chance.choice(LINKS), draw(chance)
     while name in node.router.wanted.who.get(text, ()):
-        text = filter_text(chance)
+        text = draw(chance)
     held.append((name, text))
     return node.change(name, (text,), ())
 
@@ -145,24 +157,24 @@ def filter_of_text(text: str) -> Filter:
     return found
 
 
-def measure(filters: int, changes: int, seed: int = 1) -> dict[str, float | int]:
+def measure(load: str, filters: int, changes: int, seed: int = 1) -> dict[str, float | int]:
     """The figures of one run."""
-    small, chance = Node(), Random(seed)
-    held = fill(small, SMALL, chance)
+    small, chance, draw = Node(), Random(seed), LOADS[load]
+    held = fill(small, SMALL, chance, draw)
     for _ in range(SMALL):
-        alter(small, held, chance)
+        alter(small, held, chance, draw)
     check(small, list(small.router.wanted.who))
 
     node = Node()
     begin = time.process_time()
-    held = fill(node, filters, chance)
+    held = fill(node, filters, chance, draw)
     filling = time.process_time() - begin
     check(node, chance.sample(sorted(node.router.wanted.who), SAMPLE))
     took: list[float] = []
     told: list[int] = []
     for _ in range(changes):
         before = sum(len(link.told) for link in node.router.tables.links.values())
-        took.append(alter(node, held, chance))
+        took.append(alter(node, held, chance, draw))
         after = sum(len(link.told) for link in node.router.tables.links.values())
         told.append(abs(after - before))
     check(node, chance.sample(sorted(node.router.wanted.who), SAMPLE))
@@ -182,11 +194,13 @@ def measure(filters: int, changes: int, seed: int = 1) -> dict[str, float | int]
 def main() -> None:
     """Print the figures as JSON."""
     parser = argparse.ArgumentParser(description="The time of a change under covering.")
+    parser.add_argument("--load", choices=LOADS, default="quotes")
     parser.add_argument("--filters", type=int, default=100_000)
     parser.add_argument("--changes", type=int, default=2_000)
     given = parser.parse_args()
-    command = f"python -m benchmarks.covering --filters {given.filters} --changes {given.changes}"
-    print(json.dumps({"command": command, **measure(given.filters, given.changes)}, indent=2))
+    asked = f"--load {given.load} --filters {given.filters} --changes {given.changes}"
+    found = measure(given.load, given.filters, given.changes)
+    print(json.dumps({"command": f"python -m benchmarks.covering {asked}", **found}, indent=2))
 
 
 if __name__ == "__main__":

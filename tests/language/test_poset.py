@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.effort import examples
+from tidings.language.filter import by_name
 from tidings.language.poset import (
     Downwards,
     Known,
@@ -15,6 +16,7 @@ from tidings.language.poset import (
     stands_above,
 )
 from tidings.language.predicate import parse
+from tidings.language.spans import cell_of, cells_around, span_of
 
 # Wide and narrow, equal in other words, lists, negation, patterns, and `true`.
 TEXTS = [
@@ -25,11 +27,45 @@ TEXTS = [
     *("b matches 'x+'", "b matches 'x+' and a = 1", "b i= 'X'", "b = 'x' and not a = 1"),
     *("a >= 1 and not a > 1", "int a = 1", "number a = 1", "a = 1 and exists b"),
 ]
-FILTERS = {text: parse(text).filters[0] for text in TEXTS}
+# Bounds that contain each other, cross, are equal, whole, real, far away, or hardly differ.
+SPANS = [
+    *(
+        "a > 1",
+        "a < 9",
+        "a > 1 and a < 9",
+        "a >= 1 and a < 9",
+        "a >= 2 and a < 5",
+        "a between 2 and 4",
+    ),
+    *(
+        "a >= 4 and a <= 4.5",
+        "a = 4",
+        "a in (3, 4)",
+        "a in (3, 'x')",
+        "a between 4 and 4",
+        "int a > 3",
+    ),
+    *("int a > 3 and int a < 5", "a > 9 and a < 1", "a > 5 and a < 4", "a > 100 and a < 0.5"),
+    *("real a > 2 and a < 4.5", "a > -5 and a < 5", "a >= -0.1 and a <= 0.1", "a between -1 and 1"),
+    *("a > 9007199254740993 and a < 9007199254740999", "a >= 9007199254740994 and a < 9e15"),
+    *("a > 1e300 and a < 2e300", "a >= 0 and a < 1e-300", "a = 0", "a > 1 and a < 9 and not a = 4"),
+    *("a > 2 and a < 4 and b > 2 and b < 4", "b >= 1 and b < 5", "a >= 2 and a < 4 and b > 1"),
+    *("b = 'x'", "b prefix 'x'", "b prefix 'xy'", "b = 'xyz'", "b prefix ''", "b in ('xa', 'xb')"),
+    *(
+        "b prefix 'x\U0010ffff'",
+        "b = 'x\U0010ffffy'",
+        "b prefix 'x' and a > 1",
+        "b >= 'x' and b < 'y'",
+    ),
+    *("bool a = true", "a >= 1 and a <= 1", "exists a", "true"),
+]
+FILTERS = {text: parse(text).filters[0] for text in (*TEXTS, *SPANS)}
 
 
 class Order(RuleBasedStateMachine):
     """Adds and removes filters, and compares both searches with the definition."""
+
+    texts = TEXTS
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,8 +73,9 @@ class Order(RuleBasedStateMachine):
         self.down = Downwards()
         self.known: dict[str, Known] = {}
 
-    @rule(text=st.sampled_from(TEXTS))
-    def change(self, text: str) -> None:
+    @rule(place=st.integers(0, 99))
+    def change(self, place: int) -> None:
+        text = self.texts[place % len(self.texts)]
         if text in self.known:
             known = self.known.pop(text)
             self.up.remove(known)
@@ -70,6 +107,14 @@ class Order(RuleBasedStateMachine):
                 assert any(other.filter.covers(one.filter) for other in top)
 
 
+class SpanOrder(Order):
+    """The same with filters that are searched by their spans."""
+
+    texts = SPANS
+
+
+TestSpanOrder = SpanOrder.TestCase
+TestSpanOrder.settings = settings(max_examples=examples(15), stateful_step_count=30, deadline=None)
 TestOrder = Order.TestCase
 TestOrder.settings = settings(max_examples=examples(15), stateful_step_count=25, deadline=None)
 
@@ -79,3 +124,27 @@ def test_equal_meanings_do_not_hide_each_other() -> None:
     same = [Known(parse("int a = 1").filters[0], text) for text in ("one", "other")]
     assert not stands_above(*pair[::-1])  # 1.5 is between
     assert [stands_above(*same), stands_above(*same[::-1])] == [True, False]
+
+
+def test_what_is_covered_lies_within_the_span_and_in_a_cell_around_it() -> None:
+    for one in FILTERS.values():
+        for other in FILTERS.values():
+            if one.covers(other):
+                names, others = by_name(one), by_name(other)
+                spans = {name: span_of(same) for name, same in names.items()}
+                for name, span in spans.items():
+                    inner = span_of(others[name])
+                    if span is not None and inner is not None:
+                        assert span[0] <= inner[0] <= inner[1] <= span[1]
+                        cell = cell_of(span)
+                        assert cell is None or cell in cells_around(inner[0], [cell[0]])
+
+
+def test_a_search_by_spans_compares_few() -> None:
+    """Of a thousand ranges of which none covers another."""
+    down = Downwards()
+    for low in range(1_000):
+        text = f"a >= {low} and a < {low + 10}"
+        down.add(Known(parse(text).filters[0], text))
+    for text in ("a >= 500 and a < 520", "a between 500 and 520", "a > 980"):
+        assert len(down._candidates(Known(parse(text).filters[0], text))) <= 22

@@ -80,11 +80,15 @@ def test_an_advertisement_keeps_filters_away_and_draws_them() -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "subscriptions",
         "covering",
+        "covering:policy=adaptive,trial=64",
         "merging",
         "advertisements",
         "rooted",
         "path-cost",
+        "path-entries",
+        "cbcb:covering=paths",
         "hermes",
         "scribe",
         "chord-trees",

@@ -45,7 +45,8 @@ class Length(NamedTuple):
 
 LENGTH = Length(2_000, 5_000, 25) if SOAK else Length(500, 1_500, 1)
 SHORT = Length(400, 1_000, 3) if SOAK else Length(60, 200, 1)
-# The rows that learn by the reverse path or stand on structured overlays; `cbcb` is the usual one.
+# The rows that learn by the reverse path, with one tree and on cycles, or stand on structured
+# overlays; `cbcb` is the usual one.
 ROWS = (
     "subscriptions",
     "covering",
@@ -53,6 +54,11 @@ ROWS = (
     "advertisements",
     "merging:most_filters=4",
     "rooted",
+    "rooted:direction=down",
+    "path-cost",
+    "path-entries",
+    "cbcb:covering=bridges",
+    "cbcb:covering=paths",
     "chord-trees",
     "hermes:type=device,trees=16",
     "hermes:type=device,trees=16,substrate=pastry,leaves=2",

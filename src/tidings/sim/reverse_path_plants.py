@@ -99,6 +99,9 @@ class LossNotFollowed(ReversePathRouter):
         super().lose(name)
         self._dirty = dirty
 
+    def _unnoticed(self) -> list[str]:
+        return []
+
 
 class HastyTables(LinkTables):
     def follow(self, name: str, number: int) -> None:

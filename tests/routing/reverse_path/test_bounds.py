@@ -157,3 +157,18 @@ def test_a_neighbour_that_tells_too_much_is_taken_to_want_everything(
         held(network, "1", "0") == held(network, "2", "1") == ["x = 0", "x = 1", "x = 2", "y = 1"]
     )
     assert repairs(network) == 1
+
+
+@pytest.mark.parametrize("row", ["subscriptions", "covering"])
+def test_what_memory_has_lost_of_a_link_that_goes_down_is_withdrawn_too(row: str) -> None:
+    """No audit will come by that link any more."""
+    network, _ = network_of(line(3), row)
+    network.tell("2", Subscribe("wide", "x > 0"))
+    network.tell("0", Subscribe("narrow", "x > 5"))
+    network.run(network.now + SECOND)
+    assert "x > 0" in router_of(network, "0").wanted.by("1")
+    router_of(network, "1").wanted.take("x > 0", "2")
+    network.unlink("1", "2")
+    network.run(network.now + 3 * SECOND)
+    assert not router_of(network, "0").wanted.by("1")
+    assert not router_of(network, "1").tables.links["0"].told

@@ -93,6 +93,11 @@ class Covers:
         now = self._sources[text] = frozenset(self.held.who[text])
         return before <= now
 
+    def unnoticed(self) -> list[str]:
+        """The filters that others want than at the last update."""
+        who = self.held.who
+        return [text for text, had in self._sources.items() if had != who.get(text, {}).keys()]
+
     def _add(self, text: str) -> None:
         filter = filter_of(text)
         if filter is not None:

@@ -343,6 +343,8 @@ class ReversePathRouter:
             self.merged.pop(name, None)
             self.ladders.pop(name, None)
             self._past.discard(name)
+        if closed:
+            self._dirty.update(dict.fromkeys(self._unnoticed()))
         if opened and len(self.tables.links) == 0:
             self._joins()
         for name in opened:
@@ -360,6 +362,16 @@ class ReversePathRouter:
                 if branch.up is not self._up[name]:
                     self._up[name] = branch.up
                     self._retell[name] = None
+
+    def _unnoticed(self) -> list[str]:
+        """Filters that are wanted otherwise than when they were last told on: memory was wrong.
+
+        Audits find that while the link lasts. Once it is down, nobody tells those filters anew.
+        """
+        found = self.covers.unnoticed()
+        for name, base in self.base.items():
+            found += [text for text in base if not self.wanted.besides(text, name)]
+        return found
 
     def _joins(self) -> None:
         """The first links come: what this node advertises is in force when they have settled."""
