@@ -38,7 +38,11 @@ SURE = {
     "l5-throughput": ["the maximum matching throughput", "N / (H I_r", "bottleneck links"],
     "l5-protocol": ["assuming that all nodes are idle", "in the worst case"],
     "l6-applications": ["the diversity in requirements"],
-    "l7-protocol": ["it would be desirable to have a small", "adapting ends at constant load"],
+    "l7-protocol": [
+        "it would be desirable to have a small",
+        "adapting is worth its price",
+        "adapting ends at constant load",
+    ],
     "l7-caveats": ["it would be desirable to have a small", "adapting ends at constant load"],
     "u8-figures6-7": ["combining more predicates", "no scenario is consistently"],
 }

@@ -248,14 +248,22 @@ def test_tidings_up_runs_applications_and_reads_its_file_again(tmp_path: Path) -
         path, ports = network_file(tmp_path, nodes)
         code = "import sys; from tidings.cli.main import main; sys.exit(main())"
         up = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", code, "up", str(path), stdout=asyncio.subprocess.PIPE
+            *(sys.executable, "-c", code, "up", str(path)),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
         )
+        assert up.stderr is not None
         crowd = Crowd(ports)
         try:
             async with crowd.connect("a") as net:
                 await rested(net, nodes, replicas=3, hops=1)
                 await crowd.begin()
                 text = path.read_text().replace(BEFORE, AFTER)
+                path.write_text(text.replace(AFTER, "replicas = 99\n"))
+                up.send_signal(signal.SIGHUP)
+                refusal = (await up.stderr.readline()).decode()
+                assert refusal.startswith("tidings up: nothing is changed: ")
+                assert f"replicas: expected at most {nodes}, the nodes that match" in refusal
                 path.write_text(text.replace('[[application]]\nname = "quotes"\n', CHESS, 1))
                 up.send_signal(signal.SIGHUP)
                 await rested(net, nodes, replicas=2, hops=4)

@@ -93,8 +93,7 @@ def serve(
         return 2
     if settings.http_port is not None:
         require(*PAGES)
-    if log:
-        write_journal()
+    write_journal(warnings_only=not log)
     again = partial(read_settings, config) if config is not None else None
     run(serve_router(settings, _ready, again))
     return 0
@@ -136,7 +135,7 @@ def up(
             processes.append(_start(network, number))
             write(f"{settings.node}: {settings.host}:{settings.port}")
         sys.stdout.flush()
-        signal.signal(signal.SIGHUP, lambda number, frame: _pass_on(processes, number))
+        signal.signal(signal.SIGHUP, lambda number, frame: _read_again(network, processes))
         while all(process.poll() is None for process in processes):
             time.sleep(POLL_S)
         ended = next(n for n, process in enumerate(processes) if process.poll() is not None)
@@ -151,10 +150,19 @@ def up(
             process.wait()
 
 
-def _pass_on(processes: list[subprocess.Popen[bytes]], number: int) -> None:
+def _read_again(network: Path, processes: list[subprocess.Popen[bytes]]) -> None:
+    """Let all routers read their file again; if it has a mistake, say so once instead."""
+    from tidings.live.access import ConfigurationError
+    from tidings.live.settings import read_network
+
+    try:
+        read_network(network)
+    except ConfigurationError as error:
+        complain(f"tidings up: nothing is changed: {error}")
+        return
     for process in processes:
         if process.poll() is None:
-            process.send_signal(number)
+            process.send_signal(signal.SIGHUP)
 
 
 def _start(network: Path, number: int) -> subprocess.Popen[bytes]:
@@ -166,10 +174,12 @@ def _start(network: Path, number: int) -> subprocess.Popen[bytes]:
 
 def one_of(network: str, number: int) -> None:
     """Run one router of a file."""
+    from tidings.live.journal import write_journal
     from tidings.live.serving import run
     from tidings.live.serving import serve as serve_router
 
     settings = _node_of(network, number)
+    write_journal(warnings_only=True)
     try:
         again = partial(_node_of, network, number)
         run(serve_router(settings, lambda router, pages: None, again))

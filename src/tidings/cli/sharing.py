@@ -76,14 +76,18 @@ def _lines(name: str, one: dict[str, Any]) -> Iterator[str]:
     yield f"  epoch {one['epoch']}, {count(one['changes'], 'change')}{adapted}, {state}"
     imbalance = ", ".join(f"{key} = {one[key]}" for key in ("I_s", "I_r") if one[key] is not None)
     yield (
-        f"  {count(one['subscriptions'], 'subscription')}, {one['stored']} stored, "
+        f"  {count(one['subscriptions'], 'subscription')}, {one['stored']:,} stored, "
         f"{count(one['published'], 'event')}, {count(one['visits'], 'visit')}, "
-        f"{one['matched']} matched, "
-        f"{one['delivered']} delivered" + (f"; {imbalance}" if imbalance else "")
+        f"{one['matched']:,} matched, "
+        f"{one['delivered']:,} delivered" + (f"; {imbalance}" if imbalance else "")
     )
     yield (
-        f"  {one['dropped']} dropped, publishers held up {count(one['held'], 'time')}, "
+        f"  {one['dropped']:,} dropped, publishers held up {count(one['held'], 'time')}, "
         f"{one['bytes']:,} bytes between routers"
-        + (f", {one['misplaced']} misplaced" if one["misplaced"] else "")
-        + (f", the rendezvous function failed {one['failures']} times" if one["failures"] else "")
+        + (f", {one['misplaced']:,} misplaced" if one["misplaced"] else "")
+        + (
+            f", the rendezvous function failed {count(one['failures'], 'time')}"
+            if one["failures"]
+            else ""
+        )
     )

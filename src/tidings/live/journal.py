@@ -1,7 +1,7 @@
 """Writes structured logs, one JSON object a line, through `logging`.
 
-`journal("link lost", node="a", neighbour="b")` writes a line with these fields. No field ever holds
-a token or an event.
+`journal("link lost", node="a", neighbour="b")` writes a line with these fields, and `warn` one that
+somebody should read. No field ever holds a token or an event.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ def journal(what: str, **fields: Any) -> None:
         _logger.info(what, extra={"fields": fields})
 
 
+def warn(what: str, **fields: Any) -> None:
+    """Log that something is wrong which the user can mend."""
+    _logger.warning(what, extra={"fields": fields})
+
+
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON."""
 
@@ -31,10 +36,10 @@ class JsonLines(logging.Formatter):
         return json.dumps(line | getattr(record, "fields", {}), ensure_ascii=True, default=str)
 
 
-def write_journal(stream: TextIO | None = None) -> None:
-    """Write the journal to a stream, standard error if none is given."""
+def write_journal(stream: TextIO | None = None, warnings_only: bool = False) -> None:
+    """Write the journal, or its warnings, to a stream; to standard error if none is given."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     _logger.addHandler(handler)
-    _logger.setLevel(logging.INFO)
+    _logger.setLevel(logging.WARNING if warnings_only else logging.INFO)
     _logger.propagate = False

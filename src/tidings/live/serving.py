@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from tidings.live.access import ConfigurationError
-from tidings.live.journal import journal
+from tidings.live.journal import warn
 from tidings.live.router import Router
 from tidings.live.settings import Settings
 
@@ -65,12 +65,12 @@ def _raise_limit() -> None:
 def _reload(router: Router, read: Callable[[], Settings] | None) -> None:
     """Take other settings; a router without a configuration has nothing to read."""
     if read is None:
-        journal("no settings", node=router.node, why="the router has no configuration file")
+        warn("no settings", node=router.node, why="the router has no configuration file")
         return
     try:
         ignored = router.reconfigure(read())
     except (ConfigurationError, OSError) as error:
-        journal("bad settings", node=router.node, why=str(error))
+        warn("bad settings", node=router.node, why=str(error))
         return
     if ignored:
-        journal("restart needed", node=router.node, to_change=ignored)
+        warn("restart needed", node=router.node, to_change=ignored)

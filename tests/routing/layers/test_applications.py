@@ -161,6 +161,7 @@ def test_a_flood_of_one_application_takes_nothing_from_the_others() -> None:
     ("application", "changes", "error"),
     [
         ("quotes", {"replicas": 0}, r"settings: Expected `int` >= 1 - at `\$.replicas`"),
+        ("quotes", {"regions": 4_097}, r"settings: Expected `int` <= 4096 - at `\$.regions`"),
         ("quotes", {"speed": 3}, "settings: Object contains unknown field `speed`"),
         ("quotes", {"matching": "some"}, "settings: Invalid enum value 'some'"),
         ("quotes", {"rendezvous": "sum"}, "settings: rendezvous: expected one of one, hash"),

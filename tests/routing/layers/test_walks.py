@@ -12,7 +12,7 @@ from tidings.routing.layers.rendezvous import Keys
 from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.settings import Layering
 from tidings.routing.layers.walks import Choice, Walks
-from tidings.routing.packets import Consignment, Listed, Publication, Walk, Walked
+from tidings.routing.packets import Consignment, Listed, Publication, Put, Walk, Walked
 from tidings.routing.protocol import USUAL, Drop, Received, Refused, Subscribe
 
 CHOICES = [Choice(("a", "b", "c"), ((0, 0),)), Choice(("d", "e"), ((1, 0),)), Choice(("f",), ())]
@@ -56,6 +56,7 @@ def test_answers_that_are_late_repeated_or_of_another_life_change_nothing() -> N
     walks, _ = begun()
     walks.walked(Walked("", 2, 7, 0, 0, ()), 10)
     walks.walked(Walked("", 1, 8, 0, 0, ()), 10)
+    walks.walked(Walked("", 1, 7, 0, -3, ()), 10)  # fewer stops than none are left
     assert walks.snapshot() == {"walks": 1}
     walks.walked(Walked("", 1, 7, 0, 1, ()), 10)
     walks.walked(Walked("", 1, 7, 0, 2, ()), 11)  # overtaken
@@ -64,6 +65,19 @@ def test_answers_that_are_late_repeated_or_of_another_life_change_nothing() -> N
     walks.walked(Walked("", 1, 7, 0, 0, ()), 12)
     walks.walked(Walked("", 1, 7, 0, 0, ()), 13)
     assert walks.snapshot() == {"walks": 0}
+
+
+def test_what_comes_in_the_name_of_the_node_itself_is_a_counted_drop() -> None:
+    """Else it would count as newer than all that the node puts there, which would try for ever."""
+    network, log = layered(topology("ring:3"), Layering())
+    node = router_of(network, "0")
+    forged = Put("", "0", node.plane.life, 2**62, True, (), (), 0)
+    out = node.handle(Received("1", Listed(("0",), 0, 0, forged)), network.now)
+    assert [action.reason for action in out if isinstance(action, Drop)] == [
+        "in the name of this node"
+    ]
+    subscribed(network, {"0": ["a = 1"]})
+    assert published(network, log, "1", {"a": 1}) == ["0/0"]
 
 
 def test_replicas_are_spares_when_a_node_dies_without_a_word() -> None:

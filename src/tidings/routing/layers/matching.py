@@ -219,6 +219,9 @@ class Matching:
 
     def received_put(self, put: Put, now: int, out: list[Action]) -> None:
         """An owner says what to hold for it."""
+        if put.owner == self.node:  # what is placed here from here is never sent
+            out.append(Drop("in the name of this node", put))
+            return
         record = self.lists.plane.records.get(put.owner)
         if record is None or record.life != put.life:
             out.append(Drop("of a life that is not there", put))

@@ -28,7 +28,7 @@ class Layering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     nodes: tuple[str, ...] = ()  # those that match, its trusted ones; none named: all
     replicas: Count = 3  # R: nodes of a region
     hops: Count = 1  # H: regions that an event visits
-    regions: Annotated[int, Meta(ge=0, le=1 << 20)] = 0  # X; 0: about one for R nodes
+    regions: Annotated[int, Meta(ge=0, le=1 << 12)] = 0  # X; 0: about one for R nodes
     division: Literal["rank", "width"] = "rank"
     rendezvous: str = "one"
     unkeyed: Literal["spread", "strict"] = "spread"  # what has no single key: spread it, or refuse

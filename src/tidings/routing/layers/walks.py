@@ -111,7 +111,7 @@ class Walks:
         walking = self._walking.get((answer.number, answer.part))
         if walking is None or walking.walk.life != answer.life:
             return
-        if answer.left >= len(walking.walk.stops):
+        if not 0 <= answer.left < len(walking.walk.stops):
             return
         took = 2 * (now - walking.since)
         self._wait = min(max(took, self._wait, self.timing.retry), 4 * self.timing.retry)
