@@ -33,7 +33,9 @@ from tidings.matching.workload import WORKLOADS, Record
 STOCKS: Final = Path(__file__).parents[2] / "shared" / "data" / "padres-stockquotes"
 REPEAT_S: Final = 0.5  # what one repeat may take
 BATCH_S: Final = 8.0  # and one batch
-SOME_ROWS: Final = 4_096  # by which that is estimated
+SOME_ROWS: Final = 1_024  # by which that is estimated
+ANSWER: Final = 2**22  # pairs of a batch, about: more measure how fast the kernel clears memory
+DIFFERENT: Final = 8_192  # single events none of which comes again, at most
 BUILDING_S: Final = 8.0  # after which an index is not built once more
 RULES: Final = 1_000  # rules that are evaluated one by one, at most
 CHECKED: Final = 2_000  # subscriptions that an answer is checked against, at most
@@ -52,6 +54,7 @@ class Load(NamedTuple):
     pairs: Pairs
     events: list[Record]
     batch: pa.Table
+    different: list[Record]  # more of the events, each of which is in the batch too
 
     def first(self, count: int) -> Load:
         """The same load with only its first subscriptions, as many as asked for."""
@@ -84,6 +87,7 @@ def generate(name: str, options: Options) -> Load:
             list(workload.subscriptions(0, options.subscriptions)),
             workload.events(0, options.events),
             workload.event_table(0, options.batch),
+            workload.events(0, min(options.batch, DIFFERENT)),
         )
     gc.collect()
     gc.freeze()
@@ -108,7 +112,8 @@ def stock_quotes(options: Options) -> Load:
     for predicate in predicates:
         _ = predicate.filters
     pairs = list(enumerate(predicates))[: options.subscriptions]
-    return Load("stock-quotes", pairs, events, quotes.slice(0, options.batch).combine_chunks())
+    batch = quotes.slice(0, options.batch).combine_chunks()
+    return Load("stock-quotes", pairs, events, batch, batch.slice(0, DIFFERENT).to_pylist())
 
 
 # One matcher
@@ -219,12 +224,16 @@ def match_events(matcher: Matcher, events: list[Record]) -> Callable[[int], obje
 
 
 def rows_in_time(table: Table, batch: pa.Table) -> int:
-    """How many of the rows of a batch a table matches in some seconds: all, unless it is slow."""
+    """How many rows of a batch a table matches in some seconds, with an answer that is not large.
+
+    Mostly these are all rows.
+    """
     some = batch.slice(0, SOME_ROWS)
     start = time.perf_counter()
-    in_one_thread(table, some)
-    seconds = (time.perf_counter() - start) / some.num_rows * batch.num_rows
-    return max(int(some.num_rows), int(batch.num_rows * min(1.0, BATCH_S / seconds)))
+    pairs = in_one_thread(table, some).num_rows
+    per_row_s = (time.perf_counter() - start) / some.num_rows
+    rows = min(BATCH_S / per_row_s, ANSWER * some.num_rows / max(pairs, 1), batch.num_rows)
+    return max(int(some.num_rows), int(rows))
 
 
 def measured(name: str, load: Load, options: Options, command: str) -> Line:
@@ -235,6 +244,9 @@ def measured(name: str, load: Load, options: Options, command: str) -> Line:
     gc.collect()
     gc.freeze()
     single = timed("single", match_events(matcher, load.events), len(load.events), options.repeats)
+    different = timed(
+        "different", match_events(matcher, load.different), len(load.different), options.repeats
+    )
     events = load.events[: single.operations]
     matches = sum(len(matcher.match(event)) for event in events) / len(events)
     # A small batch costs more a row than a large one; slow matchers do not get far beyond it.
@@ -257,6 +269,8 @@ def measured(name: str, load: Load, options: Options, command: str) -> Line:
         "us_per_event": round(single.best_us, 3),
         "us_per_event_mean": round(single.mean_us, 3),
         "us_per_event_spread": round(single.spread_us, 3),
+        "different": different.operations,
+        "us_per_event_different": round(different.best_us, 3),
         "batch": joined.operations,
         "us_per_event_batch": round(joined.best_us, 3),
         "us_per_event_batch_mean": round(joined.mean_us, 3),

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 Pairs = tuple[Array, Array]  # rows, numbers of subscriptions
 PART: Final = 4_096  # rows that a thread takes at a time
 SOME: Final = 256  # rows by which it learns how many pairs they have
-PAIRS: Final = 2**18  # in one piece of an answer, about: the memory of such pieces is used again
+PAIRS: Final = 2**19  # in one piece of an answer, about: the memory of such pieces is used again
 ALL: Final = 2**63  # more matches than there can be
 
 

@@ -520,6 +520,8 @@ cdef int emit_ordered(const Segment *segment, Search *search, const OrderedList 
     cdef bint above = kind == ABOVE or kind == AT_LEAST
     cdef size_t first = list.begin + (0 if above else below)
     cdef size_t count = below if above else list.count - below
+    if count == 0:
+        return 0
     if search.wants_ids and segment.ids != NULL and not search.event.several:
         return emit_ids(segment, search, first, count)
     return emit_owners(search, segment.owners + first, count)
