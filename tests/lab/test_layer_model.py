@@ -26,7 +26,7 @@ from tidings.lab.layer_model import (
 )
 from tidings.routing.layers.placement import Placement, Regions
 
-SHAPES = st.builds(Regions, regions=st.integers(1, 12), hops=st.integers(1, 6))
+SHAPES = st.builds(Regions, regions=st.integers(1, 12), hops=st.integers(1, 6), widths=st.just({}))
 LOADS = st.floats(0, 1e6)
 
 

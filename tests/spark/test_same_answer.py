@@ -112,12 +112,13 @@ days = st.sampled_from([0, 19_782, -719_162])
 texts = st.sampled_from(["a", "Web-1", "", "2024", "é'"])
 wholes = st.sampled_from([0, 1, -3, 2**53 + 1, 2**63 - 1])
 reals = st.sampled_from([0.5, 1.0, -1e300])
+NOT_UTF8 = Made("cast(X'61ff' AS string)", None)
 # By type: the values, and whether a Variant can hold them.
 SCALARS: dict[str, tuple[st.SearchStrategy[Made], bool]] = {
     "string": (
         st.one_of(
             texts.map(lambda t: Made("'" + t.replace("'", "\\'") + "'", t)),
-            st.just(Made("cast(X'61ff' AS string)", None)),
+            st.just(NOT_UTF8),
         ),
         True,
     ),
@@ -208,15 +209,16 @@ def record(of: st.SearchStrategy[Made]) -> st.SearchStrategy[Made]:
 def variant() -> st.SearchStrategy[Made]:
     """Variants made from JSON, nested ones too deep, and typed scalars that JSON does not have."""
     holds = st.one_of(*(values for values, held in SCALARS.values() if held))
-    typed = holds.map(
-        lambda one: Made(
-            f"to_variant_object(named_struct('k', {one.sql}))", {("k", False): one.meaning}
-        )
-    )
+
+    def typed(one: Made) -> Made:
+        # When Spark makes a Variant, it replaces bytes that are not UTF-8 in a text.
+        meaning = "a\ufffd" if one is NOT_UTF8 else one.meaning
+        return Made(f"to_variant_object(named_struct('k', {one.sql}))", {("k", False): meaning})
+
     deep = '{"k": 1, "x": ' + "[" * 150 + "1" + "]" * 150 + "}"
     odd = '{"k": [1.5, "a", null], "K": {"k.l": true}}'
     return st.one_of(
-        typed,
+        holds.map(typed),
         st.just(Made(f"parse_json('{deep}')", {("k", False): 1})),
         st.just(
             Made(
