@@ -37,9 +37,8 @@ from tidings.live.router_core import RouterCore
 from tidings.live.session import Batch, Session
 from tidings.live.stream import Stream
 from tidings.live.timers import Timers
-from tidings.routing.packets import Record, lane_of
+from tidings.routing.packets import lane_of
 from tidings.routing.planes.board import Board
-from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.local import Local
 from tidings.sim.cluster_trial import Drawn, Result, draw, draw_stall, run
 from tidings.wire import messages as m
@@ -137,17 +136,6 @@ _skip = Link.skip
 def lives_name_numbers(self: Link, join: m.Join) -> bool:
     """Numbers are named by lives, of which one end can begin anew alone."""
     return self.life != 0 and self.life == join.life
-
-
-def another_life_is_no_news(self: LinkState, record: Record, now: int) -> None:
-    """A router that was away for a moment is not asked what it wants in its new life."""
-    known, before = self.records.get(record.origin), (self._news_since, self._settle_at)
-    _install(self, record, now)
-    if known is not None and known.life != record.life and known.links == record.links:
-        self._news_since, self._settle_at = before
-
-
-_install = LinkState._install
 
 
 def never_second(self: Dialler, link: Link, join: m.Join) -> bool:
@@ -784,9 +772,6 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         [(ClientCore, "replace", remembers_the_former)], harmful=("kill router",)
     ),
     # Breaks
-    "another life is no news": ClusterPlant(
-        [(LinkState, "_install", another_life_is_no_news)], "line:2", (), ("twin",), first=8
-    ),
     "nothing is sent again": ClusterPlant([(Link, "attach", attach_sends_nothing_again)]),
     "discarded copies are not confirmed": ClusterPlant(
         [(Link, "skip", skips_silently)], "ring:4", (), (), protocol="flood"

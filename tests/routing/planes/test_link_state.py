@@ -1,4 +1,4 @@
-"""The broadcast plane on clocks that show any time."""
+"""The broadcast plane: clocks that show any time, and nodes that begin another life."""
 
 import pytest
 
@@ -17,3 +17,21 @@ def test_old_records_are_forgotten_whatever_the_clock_shows_at_first(begin: int)
     for second in range(1, 40):
         plane.wake(begin + second * SECOND, out)
         assert ("gone" in plane.records) == (second * SECOND < USUAL.age)
+
+
+@pytest.mark.parametrize(("life", "is_news"), [(1, False), (2, True)])
+def test_another_life_of_a_node_is_news_although_its_links_are_the_same(
+    life: int, is_news: bool
+) -> None:
+    """It may have restarted before anyone missed it, and has forgotten what it held."""
+    plane = LinkState("a", 1, USUAL, Topologies())
+    out: list[Action] = []
+    plane.link_up("b", 1, 0, out)
+    plane.news("b", Records((Record("b", 1, 1, 0, (("a", 1),)),)), 0, out)
+    while not plane.is_settled():
+        due = plane.timer()
+        assert due is not None
+        plane.wake(due, out)
+    now = 5 * SECOND
+    plane.news("b", Records((Record("b", life, 2, 0, (("a", 1),)),)), now, out)
+    assert plane.is_settled() is not is_news
