@@ -1032,7 +1032,7 @@ cdef void measure(Builder *b, Header *header) noexcept nogil:
         locals *= 2
     for i in range(b.order_count):
         numbers += b.order_entries[i].list % LISTS < 4
-    header.cells = <uint32_t> (keys + keys // 3 + 1)  # one of them is empty, at least
+    header.cells = <uint32_t> (2 * keys + 1)  # half of them are empty, so a search ends soon
     header.local_mask = <uint32_t> (locals - 1)
     header.sizes[CELLS] = header.cells * sizeof(Cell)
     header.sizes[ENTRIES] = entries * sizeof(uint32_t)
