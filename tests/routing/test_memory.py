@@ -1,7 +1,7 @@
 """Bits of state: counted quickly as by really reducing, and beside the paper's formulas."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -32,6 +32,7 @@ def test_counting_finds_what_reducing_finds(network: Network, drawn: int) -> Non
 
 
 @given(st.lists(strategies.expressions(), min_size=4, max_size=4), st.integers(0, 15))
+@example([parse(text).expression for text in ("x = 0", "x = 0", "x = 0", "x = 0.0")], 8)
 @settings(max_examples=examples(50))
 def test_counting_finds_what_reducing_finds_for_all_that_can_be_said(
     interests: list[Expression], nodes: Nodes

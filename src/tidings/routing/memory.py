@@ -177,9 +177,11 @@ def _compare(
 ) -> list[list[_Held]] | None:
     """For each node the filters it holds, compared with all; None where there are too many."""
     holders: dict[Filter, Nodes] = {}
+    bits: list[dict[Filter, int]] = []  # by node: equal filters may be written as 0 and as 0.0
     held: list[list[_Held]] = []
     for node, interest in enumerate(network.interests):
         held.append([])
+        bits.append({})
         try:
             filters = interest.filters
         except NormalFormError:  # as far as we know, it covers nothing and nothing covers it
@@ -187,6 +189,7 @@ def _compare(
             continue
         for filter in filters:
             holders[filter] = holders.get(filter, 0) | 1 << node
+            bits[node][filter] = _bits(str(filter))
         if len(holders) > max_filters:
             return None
     # Where filters cover each other, the simplest stays: the last in this order, as in `absorb`.
@@ -199,7 +202,6 @@ def _compare(
         for other in index.every(filter, but=number):
             if other > number or not filter.covers(ordered[other]):
                 coverers |= holders[ordered[other]]
-        one = _Held(holders[filter], coverers, _bits(str(filter)))
         for node in members(holders[filter]):
-            held[node].append(one)
+            held[node].append(_Held(holders[filter], coverers, bits[node][filter]))
     return held
