@@ -70,7 +70,7 @@ def as_values(array: pa.Array) -> pa.Array:
     ['1970-01-01T00:00:00+00:00', None]
     """
     kind = array.type
-    if is_known(kind) and _is_sound(array):
+    if is_known(kind) and is_sound(array):
         return array
     if isinstance(array, pa.ExtensionArray):
         return as_values(_stored(array))
@@ -116,7 +116,7 @@ def _scalars(array: pa.Array) -> pa.Array:
     if is_text(kind):
         if types.is_string_view(kind):
             array = array.cast(pa.large_string())
-        if _is_sound(array):
+        if is_sound(array):
             return array
         texts = (text if type(text) is str else None for text in raw_texts(array))
         return pa.array(texts, pa.large_string())
@@ -143,10 +143,10 @@ def _scalars(array: pa.Array) -> pa.Array:
     return pa.nulls(len(array))
 
 
-def _is_sound(array: pa.Array) -> bool:
-    """Whether every text in a column is UTF-8."""
+def is_sound(column: pa.Array | pa.RecordBatch) -> bool:
+    """Whether every text in a column, or in all columns of a batch, is UTF-8."""
     try:
-        array.validate(full=True)
+        column.validate(full=True)
     except pa.ArrowInvalid:
         return False
     return True
