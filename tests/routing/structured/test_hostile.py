@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.effort import examples
@@ -90,6 +90,7 @@ def throw(network: Network, packet: Any, number: int) -> None:
 @pytest.mark.parametrize("name", ROWS)
 @settings(max_examples=examples(12))
 @given(st.lists(packets, max_size=25))
+@example([Typed(-1, Publication("1", 2, 1, {}))])  # the next event that node 1 itself publishes
 def test_lies_break_nothing_and_end_with_the_life_of_the_liar(name: str, thrown: list[Any]) -> None:
     """The simulator writes every packet as it would on a wire; what cannot be written raises."""
     chosen = protocol(name)

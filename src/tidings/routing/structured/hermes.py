@@ -302,6 +302,11 @@ class Hermes:
         """A packet has come from another node."""
         match packet:
             case Typed(number, publication):
+                # What this node published has left it already: it is an echo, or made up, and then
+                # it would take the number of an event to come.
+                own = publication.source == self.router.node
+                if own and publication.life == self.router.life:
+                    return
                 if self._is_tree(number):
                     self.router.deliver(publication, now, out)
                     self._pass_on(number, publication, source, out)
