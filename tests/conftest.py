@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.effort import EXAMPLES_BY_PROFILE, PROFILE, SOAK
+from tests.effort import BRIEF, EXAMPLES_BY_PROFILE, PROFILE, SOAK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GOLDEN = Path(__file__).parent / "golden"
+# A JVM of the tests lives for seconds or a minute: Java's first compiler is enough for it, and its
+# second one would take the cores from the tests.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", BRIEF)
 
 for _name, _examples in EXAMPLES_BY_PROFILE.items():
     settings.register_profile(

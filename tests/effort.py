@@ -9,6 +9,7 @@ from typing import Final
 
 EXAMPLES_BY_PROFILE: Final = {"quick": 15, "default": 100, "thorough": 5000}
 PROFILE: Final = os.environ.get("TIDINGS_PROFILE") or "default"
+BRIEF: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # options of a JVM that lives briefly
 SOAK: Final = os.environ.get("TIDINGS_SOAK", "") not in ("", "0")
 
 

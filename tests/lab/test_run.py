@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.lab.toy import TOY, whereabouts
 from tidings.lab import code, results, zoo
 from tidings.lab.experiment import Parameters, generator
 from tidings.lab.report import write_report
-from tidings.lab.run import FIRST_JOB, measured, parameter_rows, run
+from tidings.lab.run import FIRST_JOB, measured, parameter_rows, run, run_timed
 
 
 def values_of(table: Any) -> list[tuple[Any, ...]]:
@@ -94,6 +95,28 @@ def test_timed_rows_are_measured_in_order_by_one_process(
     assert len(list(tmp_path.rglob("*.parquet"))) == 10
     assert told == sorted(told)
     assert told[-1] == 10
+
+
+def test_timed_experiments_run_together_in_the_order_of_what_their_rows_share(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    one = TOY._replace(name="one", timed=True, measure=whereabouts, shares=lambda p: (p["number"],))
+    other = one._replace(name="other")
+    chosen = [(one, TOY.sweep("quick")), (other, TOY.sweep("tiny"))]
+    told: list[int] = []
+    outcomes = run_timed(spark, chosen, tmp_path, lambda done, whole: told.append(done))
+    assert [(found.rows, found.known, found.failed) for found in outcomes] == [
+        (10, 0, 0),
+        (3, 0, 0),
+    ]
+    assert (told[0], told[-1]) == (0, 13)
+    files = [pq.read_table(file) for file in tmp_path.rglob("*.parquet")]
+    rows = sorted((row for file in files for row in file.to_pylist()), key=itemgetter("started"))
+    assert len({row["value"] for row in rows}) == 1  # one process
+    order = [json.loads(row["parameters"])["number"] for row in rows]
+    assert order == sorted(order)
+    again = run_timed(spark, chosen, tmp_path)
+    assert [(found.rows, found.known) for found in again] == [(10, 10), (3, 3)]
 
 
 def test_the_networks_come_with_the_job(

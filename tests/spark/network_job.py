@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from tests.spark.slow_job import OPTIONS
+
 
 def main() -> None:
     from tidings.spark import register_source, session, ship, subscribe
 
     master, url, folder = sys.argv[1:]
-    options = {"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"}
-    spark = session(master, **options, **{"spark.sql.shuffle.partitions": "2"})
+    spark = session(master, **OPTIONS, **{"spark.sql.shuffle.partitions": "2"})
     ship(spark)
     register_source(spark)
     marks = f"{folder}/marks"

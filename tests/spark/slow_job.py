@@ -15,11 +15,18 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.effort import BRIEF
+
 EVENTS = 2_000
 PARTITIONS = 16
 SLOW_S = 0.25  # what a task takes at least
 PATIENCE_S = 120.0  # for another executor, at most
 ANOTHER = "another"
+OPTIONS = {
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": BRIEF,
+    "spark.driver.host": "127.0.0.1",
+}
 HELD = {n: f"x between {n} and {2 * n} or x = {n * n}" for n in range(1, 60)}
 
 
@@ -66,7 +73,7 @@ def main() -> None:
     from tidings.spark import session, ship
 
     master, out, marks = sys.argv[1:]
-    spark = session(master, **{"spark.executor.memory": "512m", "spark.driver.host": "127.0.0.1"})
+    spark = session(master, **OPTIONS)
     ship(spark)
     slow_matches(spark, marks).write.parquet(out)
     spark.stop()

@@ -22,6 +22,7 @@ import pyspark
 import pytest
 
 import tidings
+from tests.effort import BRIEF
 from tests.live.background import Background, background
 from tests.places import ROOT
 from tests.spark import network_job, slow_job
@@ -83,6 +84,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         "JAVA_HOME": str(java_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": BRIEF,
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": str(python_without_tidings(folder)),
         "TIDINGS_CACHE": str(folder / "cache of the driver"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -123,7 +122,7 @@ def _run_all(
     chosen: list[Experiment], setting: Setting, master: str | None, results: Path, shared: bool
 ) -> int:
     """Run experiments, and return how many rows failed."""
-    from tidings.lab.run import run
+    from tidings.lab.run import run_all
     from tidings.spark.job import session_is_active
     from tidings.spark.sessions import session
 
@@ -137,15 +136,8 @@ def _run_all(
                 from tidings.spark.shipping import ship
 
                 ship(spark)
-            for experiment in chosen:
-                found = run(
-                    spark,
-                    experiment,
-                    experiment.sweep(setting),
-                    results,
-                    partial(step, experiment.name),
-                    shared or None,
-                )
+            sweeps = [(experiment, experiment.sweep(setting)) for experiment in chosen]
+            for experiment, found in run_all(spark, sweeps, results, step, shared or None):
                 before = f", {found.known} known before" if found.known else ""
                 bad = colour(f", {found.failed} failed", "red") if found.failed else ""
                 write(

@@ -61,6 +61,8 @@ class Experiment(NamedTuple):
     claims: Callable[[Rows], list[Claim]]
     draw: Callable[[Rows], Figure]
     timed: bool = False  # whether it measures time: then one task at a time, and nothing else
+    # What is expensive to make for a timed row, and others may share, also of other experiments.
+    shares: Callable[[Parameters], tuple[Any, ...]] = lambda parameters: ()
 
 
 def identity(parameters: Parameters) -> str:

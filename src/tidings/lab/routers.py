@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from tidings.lab.experiment import Row, Rows, Setting, generator, select
+from tidings.lab.experiment import Parameters, Row, Rows, Setting, generator, select
 from tidings.lab.intervals import Mean, by_seed, mean_of
 from tidings.matching.forwarding import ForwardingTable
 from tidings.matching.rivals.counting import Counters, Counting
@@ -113,7 +113,7 @@ def without_collections() -> Iterator[None]:
         gc.enable()
 
 
-# The largest take half a minute to make, and successive rows share some.
+# The largest take half a minute to make, and successive rows share some (`drawn_for`).
 @lru_cache(maxsize=1)
 def drawn(filters: int, seed: int, types: Types = "draw", attributes: int = 18) -> Drawn:
     """Draw filters and messages of at most so many attributes."""
@@ -125,6 +125,12 @@ def drawn(filters: int, seed: int, types: Types = "draw", attributes: int = 18) 
         counting = Counting(workload.subscriptions(), MAX_ROUNDS)
         constraints = int(counting.table.right.sizes.sum())
     return Drawn(counting, workload.events(0, MESSAGES), constraints)
+
+
+def drawn_for(parameters: Parameters) -> tuple[Any, ...]:
+    """What must be drawn for a row of an experiment, to be drawn once for all that share it."""
+    types, attributes = parameters.get("types", "draw"), parameters.get("attributes", 18)
+    return parameters.get("filters", 0), types, attributes, parameters.get("seed", 0)
 
 
 def sizes_of(filters: int, interfaces: int, seed: int) -> list[int]:

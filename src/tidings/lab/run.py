@@ -7,7 +7,8 @@ needs a folder that all machines see. Without one, rows run in jobs that begin s
 each takes about `JOB_S`, and the driver stores the results of a job before the next begins.
 
 An experiment that measures time runs one row at a time: all rows in one task, one after another, so
-that rows may share what is expensive to make. Without a common folder each row is a job.
+that rows may share what is expensive to make. `run_timed` runs several such experiments in one task
+and orders their rows by what they share. Without a common folder each row is a job.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -40,6 +42,7 @@ PULSE_S: Final = 0.3
 MAX_ERROR: Final = 2_000  # characters
 
 Step = Callable[[int, int], None]  # rows done, of how many
+Sweeps = Sequence[tuple[Experiment, list[Parameters]]]
 Batches = Iterator[pa.RecordBatch]
 
 
@@ -50,6 +53,28 @@ class Outcome(NamedTuple):
     known: int  # how many of these were measured before
     failed: int
     seconds: float
+
+
+def run_all(
+    spark: SparkSession,
+    chosen: Sweeps,
+    folder: Path,
+    step: Callable[[str, int, int], None] = lambda what, done, whole: None,
+    shared: bool | None = None,
+) -> Iterator[tuple[Experiment, Outcome]]:
+    """Run experiments; those that measure time together, if all machines see the folder."""
+    from tidings.spark.reach import sees_our_files
+
+    together = sees_our_files(spark) if shared is None else shared
+    for timed, group in groupby(chosen, lambda one: one[0].timed and together):
+        some = list(group)
+        if timed:
+            found = run_timed(spark, some, folder, partial(step, "measuring time"))
+            yield from zip((experiment for experiment, _ in some), found, strict=True)
+            continue
+        for experiment, sweep in some:
+            told = partial(step, experiment.name)
+            yield experiment, run(spark, experiment, sweep, folder, told, together)
 
 
 def run(
@@ -97,6 +122,77 @@ def run(
             size = max(1, min(int(wanted), 2 * size, MAX_JOB))
     step(done, len(sweep))
     return Outcome(len(sweep), already, failed, time.monotonic() - begun)
+
+
+def run_timed(
+    spark: SparkSession,
+    chosen: Sweeps,
+    folder: Path,
+    step: Step = lambda done, whole: None,
+) -> list[Outcome]:
+    """Measure the rows of experiments that measure time, those together that share something.
+
+    All machines must see the folder.
+    """
+    known = {experiment.name: results.finished(folder, experiment) for experiment, _ in chosen}
+    pending = [
+        (experiment, row)
+        for experiment, sweep in chosen
+        for row in sweep
+        if results.key_of(row) not in known[experiment.name]
+    ]
+    pending.sort(key=lambda one: one[0].shares(one[1]))
+    whole = sum(len(sweep) for _, sweep in chosen)
+    found: list[Row] = []
+    step(whole - len(pending), whole)
+    if pending:
+        send_networks(spark, [row for _, row in pending])
+        counts = [_stored_in(folder, experiment) for experiment, _ in chosen]
+        tell = partial(_tell, step, whole - len(pending), whole)
+        with _watching(lambda: sum(count() for count in counts), tell):
+            found = _measured_together(spark, pending, folder.absolute()).toArrow().to_pylist()
+    step(whole, whole)
+
+    def outcome(experiment: Experiment, sweep: list[Parameters]) -> Outcome:
+        own = [row for row in found if row["experiment"] == experiment.name]
+        failed = sum(row["failed"] for row in own)
+        return Outcome(
+            len(sweep), len(sweep) - len(own), failed, sum(row["seconds"] for row in own)
+        )
+
+    return [outcome(experiment, sweep) for experiment, sweep in chosen]
+
+
+def _measured_together(
+    spark: SparkSession, pending: list[tuple[Experiment, Parameters]], folder: Path
+) -> DataFrame:
+    """Rows of several experiments, measured in one task, which stores their results."""
+    about = {"commit": commit()}
+    of_names = {
+        experiment.name: (
+            experiment.measure,
+            results.schema_of(experiment),
+            version_of(experiment.measure),
+        )
+        for experiment, _ in pending
+    }
+
+    def measure_all(batches: Batches) -> Batches:
+        for batch in batches:
+            for text in batch.column(0).to_pylist():
+                one = json.loads(text)
+                name = one["experiment"]
+                measure, schema, version = of_names[name]
+                rows = measure_row(measure, one["parameters"], about)
+                results.append(folder, name, version, pa.Table.from_pylist(rows, schema))
+                told = {"experiment": name, "failed": int("error" in rows[0])}
+                yield pa.RecordBatch.from_pylist([told | {"seconds": rows[0]["seconds"]}])
+
+    rows: list[Parameters] = [
+        {"experiment": experiment.name, "parameters": identity(row)} for experiment, row in pending
+    ]
+    schema = "experiment string, failed long, seconds double"
+    return parameter_rows(spark, rows, 1).mapInArrow(measure_all, schema)
 
 
 def parameter_rows(

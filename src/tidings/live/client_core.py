@@ -30,6 +30,7 @@ from tidings.live.errors import (
 )
 from tidings.live.inbox import Inbox, Share, Tiding
 from tidings.live.limits import LIMITS, Limits
+from tidings.live.outbox import Outbox, Settled
 from tidings.live.stream import Stream, Transport
 from tidings.live.timers import Timer, Timers
 from tidings.wire import messages as m
@@ -42,7 +43,6 @@ FATAL: Final = (
     *("malformed", "slow", "replaced"),
 )
 SOURCES: Final = 4_096  # routers whose newest event a client remembers
-Settled = Callable[[int, Exception | None], None]  # how many publications, and what went wrong
 Answered = Callable[[Exception | None, Any], None]
 
 _decode_event = msgspec.msgpack.Decoder(dict[str, Any]).decode
@@ -99,41 +99,6 @@ class ClientHost(Protocol):
 
     def connect(self, address: Address) -> None:
         """Try to connect; then call `connected` or `unconnected`."""
-
-
-class Run:
-    """Publications of one level with numbers that follow each other, encoded."""
-
-    __slots__ = ("data", "first", "level", "size")
-
-    def __init__(self, first: int, level: int, data: list[bytes], size: int) -> None:
-        self.first = first  # the number of the first
-        self.level = level
-        self.data = data
-        self.size = size  # bytes of all
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    @property
-    def numbers(self) -> range:
-        """The numbers of the publications."""
-        return range(self.first, self.first + len(self.data))
-
-    def extend(self, data: list[bytes], size: int) -> None:
-        """Add the publications that follow."""
-        self.data += data
-        self.size += size
-
-    def cut(self, count: int) -> Run | None:
-        """Keep the first publications; return a run of the others, if there are any."""
-        rest = self.data[count:]
-        if not rest:
-            return None
-        del self.data[count:]
-        cut = Run(self.first + count, self.level, rest, sum(map(len, rest)))
-        self.size -= cut.size
-        return cut
 
 
 class Asked(NamedTuple):
@@ -197,15 +162,7 @@ class ClientCore:
         self._take_said = 0
         self._noticed = 0  # notices of this session
         self._noticed_said = 0
-        self._published = 0
-        self._base = 0  # publications before this session
-        self._unsent: deque[Run] = deque()  # publications that wait to be sent
-        self._flight: deque[Run] = deque()  # sent, until the router has received them
-        self._kept = self._kept_bytes = 0  # of both
-        self._in_flight = self._flight_bytes = 0
-        self._credit = 0, 0  # publications and bytes in flight, at most
-        self._outcomes: dict[int, Settled] = {}
-        self._room: deque[Callable[[], None]] = deque()  # who waits for room
+        self._outbox = Outbox(limits)
         self._asked: dict[int, Asked] = {}  # requests in flight
         self._unasked: deque[Asked] = deque()
         self._request = 0
@@ -312,11 +269,11 @@ class ClientCore:
         first = not self._session
         self.node = message.node
         self._session = message.session
-        self._credit = message.credit, message.credit_bytes
+        self._outbox.credit = message.credit, message.credit_bytes
         self._opened_at = self.timers.now
         if message.resumed:
             # Those that the router has are settled by `Published`, after the notices before it.
-            self._send_again(self._base + message.published)
+            self._outbox.send_again(message.published)
             self._take_said = 0
             for asked in self._asked.values():
                 stream.send(asked.message)
@@ -358,15 +315,7 @@ class ClientCore:
     def _begin_anew(self, stream: Stream) -> None:
         """The router lost the session: subscribe again, report as unknown what was in flight."""
         unknown = UnknownOutcomeError("the router lost the session before it acknowledged this")
-        self._kept -= self._in_flight
-        self._kept_bytes -= self._flight_bytes
-        self._flight.clear()
-        self._in_flight = self._flight_bytes = 0
-        # A new session counts from 1: that is the first publication which was not sent.
-        self._base = self._unsent[0].first - 1 if self._unsent else self._published
-        in_flight = {n: settled for n, settled in self._outcomes.items() if n <= self._base}
-        for number in in_flight:
-            del self._outcomes[number]
+        in_flight = self._outbox.begin_anew()
         self._heard = self._take_due = self._take_said = 0
         self._noticed = self._noticed_said = 0
         for share in self._unacknowledged:
@@ -375,22 +324,9 @@ class ClientCore:
         self._before = dict(self._newest)
         self._dropped_before = self.dropped
         self._subscribe_again(unknown)
-        for settled in in_flight.values():
+        for settled in in_flight:
             settled(1, unknown)
-        self._make_room()
-
-    def _send_again(self, newest: int) -> None:
-        """The router has received publications up to a number: send the later ones again."""
-        flight = self._flight
-        while flight and flight[-1].numbers[-1] > newest:
-            run = flight.pop()
-            again = run.cut(max(0, newest + 1 - run.first))
-            assert again is not None
-            self._in_flight -= len(again)
-            self._flight_bytes -= again.size
-            self._unsent.appendleft(again)
-            if run.data:
-                flight.append(run)
+        self._outbox.make_room()
 
     def _subscribe_again(self, unknown: NetworkError) -> None:
         asked = [*self._asked.values(), *self._unasked]
@@ -472,17 +408,13 @@ class ClientCore:
         self.failure = error
         if self._timer is not None:
             self._timer.cancel()
-        outcomes, self._outcomes = self._outcomes, {}
-        for settled in outcomes.values():
-            settled(1, error)
+        self._outbox.fail(error)
         asked = [*self._asked.values(), *self._unasked]
         self._asked.clear()
         self._unasked.clear()
         for one in asked:
             one.answered(error, None)
-        room, self._room = self._room, deque()
-        for go_on in room:
-            go_on()
+        self._outbox.wake()
         for inbox in list(self.inboxes.values()):
             inbox.finish(True if ending else error)
         if not ending:
@@ -498,17 +430,16 @@ class ClientCore:
     @property
     def has_room(self) -> bool:
         """Whether the program may publish now, or should wait with `when_room`."""
-        limits = self.limits
-        return self._kept < limits.window and self._kept_bytes < limits.window_bytes
+        return self._outbox.has_room
 
     @property
     def unreceived(self) -> int:
         """How many publications the router has not acknowledged as received."""
-        return self._kept
+        return self._outbox.kept
 
     def when_room(self, call: Callable[[], None]) -> None:
         """Call a function when there is room again, or when the client cannot go on."""
-        self._room.append(call)
+        self._outbox.when_room(call)
 
     def publish(self, event: Mapping[str, Any], level: str, settled: Settled) -> int:
         """Publish an event; call `settled` when it has got as far as `level`, or why it has not.
@@ -517,7 +448,7 @@ class ClientCore:
         here.
         """
         self.publish_some((event,), level, settled)
-        return self._published
+        return self._outbox.published
 
     def publish_some(
         self, events: Iterable[Mapping[str, Any]], level: str, settled: Settled
@@ -536,23 +467,10 @@ class ClientCore:
                 data.append(self._encoded(event, "the event")[1])  # noqa: PERF401  # until it raises
         finally:
             if data:
-                self._keep(wanted, data, settled)
+                self._outbox.keep(wanted, data, settled)
+                if self._stream is not None:
+                    self._stream.schedule()
         return len(data)
-
-    def _keep(self, level: int, data: list[bytes], settled: Settled) -> None:
-        """Keep publications until the router has received them."""
-        first, count, size = self._published + 1, len(data), sum(map(len, data))
-        self._published += count
-        self._kept += count
-        self._kept_bytes += size
-        self._outcomes.update(dict.fromkeys(range(first, first + count), settled))
-        unsent = self._unsent
-        if unsent and unsent[-1].level == level and len(unsent[-1]) < self.limits.publish_batch:
-            unsent[-1].extend(data, size)
-        else:
-            unsent.append(Run(first, level, data, size))
-        if self._stream is not None:
-            self._stream.schedule()
 
     def _gather(self) -> None:
         """Send everything that waits; the stream calls this just before it writes."""
@@ -565,74 +483,10 @@ class ClientCore:
             stream.send(m.Take(self._take_due, self._noticed))
         if self._declaring:
             return
-        while self._unsent and not stream.choked and self._has_credit(0, 0):
-            run = self._unsent.popleft()
-            rest = run.cut(self._fitting(run))
-            if rest is not None:
-                self._unsent.appendleft(rest)
-            self._flight.append(run)
-            self._in_flight += len(run)
-            self._flight_bytes += run.size
+        outbox = self._outbox
+        while not stream.choked and (run := outbox.next()) is not None:
             events: list[Any] = list(map(msgspec.Raw, run.data))
-            stream.send(m.Publish(run.first - self._base, run.level, events))
-
-    def _fitting(self, run: Run) -> int:
-        """How many publications of a run fit into a frame and the credit; one does in any case."""
-        most, most_bytes = self.limits.publish_batch, self.limits.publish_batch_bytes
-        if len(run) <= most and run.size <= most_bytes and self._has_credit(len(run), run.size):
-            return len(run)
-        size = 0
-        for count, data in enumerate(run.data):
-            size += len(data)
-            is_too_much = count == most or size > most_bytes
-            if count and (is_too_much or not self._has_credit(count, size - len(data))):
-                return count
-        return len(run)
-
-    def _has_credit(self, count: int, size: int) -> bool:
-        """Whether another publication may be sent after these; one may in any case."""
-        flight = self._in_flight + count
-        room = flight < self._credit[0] and self._flight_bytes + size < self._credit[1]
-        return not flight or room
-
-    def _received_up_to(self, number: int) -> None:
-        flight = self._flight
-        while flight and flight[0].first <= number:
-            run = flight.popleft()
-            rest = run.cut(number + 1 - run.first)
-            if rest is not None:
-                flight.appendleft(rest)
-            self._kept -= len(run)
-            self._kept_bytes -= run.size
-            self._in_flight -= len(run)
-            self._flight_bytes -= run.size
-            if run.level == m.RECEIVED:
-                self._settle(run.numbers, None)
-        if self._unsent and self._stream is not None:
-            self._stream.schedule()
-        self._make_room()
-
-    def _make_room(self) -> None:
-        limits = self.limits
-        half = self._kept_bytes <= limits.window_bytes // 2
-        if self._room and self._kept <= limits.window // 2 and half:
-            room, self._room = self._room, deque()
-            for go_on in room:
-                go_on()
-
-    def _settle(self, numbers: Iterable[int], error: Exception | None) -> None:
-        """Tell how publications ended; at once, of those that were published together."""
-        told: Settled | None = None
-        count = 0
-        for number in numbers:
-            settled = self._outcomes.pop(number, None)
-            if settled is not told:
-                if told is not None:
-                    told(count, error)
-                told, count = settled, 0
-            count += 1
-        if told is not None:
-            told(count, error)
+            stream.send(m.Publish(run.first - outbox.base, run.level, events))
 
     # Requests
 
@@ -794,13 +648,15 @@ class ClientCore:
                 self._delivery(number, delivery)
             stream.schedule()
         elif kind is m.Published:
-            self._received_up_to(self._base + message.number)
+            self._outbox.received(message.number)
+            if self._outbox.waits:
+                stream.schedule()
         elif kind is m.Reached:
-            self._settle([self._base + number for number in message.numbers], None)
+            self._outbox.settle(message.numbers, None)
             lost = UnknownOutcomeError("not every subscriber confirmed it")
-            self._settle([self._base + number for number in message.lost], lost)
+            self._outbox.settle(message.lost, lost)
         elif kind is m.Refused:
-            self._settle([self._base + message.number], RefusedError(message.reason))
+            self._outbox.settle([message.number], RefusedError(message.reason))
         elif kind is m.Done or kind is m.Answer:
             self._answered(message)
         elif kind is m.Established:
@@ -814,7 +670,7 @@ class ClientCore:
             self.dropped = self._dropped_before + message.count
         elif kind is m.Reply:
             if self.on_reply is not None:
-                self.on_reply(self._base + message.number, message.reply)
+                self.on_reply(self._outbox.base + message.number, message.reply)
         elif kind is m.Unanswered:
             if self.on_unanswered is not None:
                 self.on_unanswered(message.request, message.reason)

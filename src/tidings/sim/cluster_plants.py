@@ -31,6 +31,7 @@ from tidings.live.inbox import Inbox
 from tidings.live.limits import Limits
 from tidings.live.link import Link
 from tidings.live.naming import Naming
+from tidings.live.outbox import Outbox
 from tidings.live.pending import Pending
 from tidings.live.probes import Probes
 from tidings.live.router_core import RouterCore
@@ -284,12 +285,12 @@ def publishes_again(self: Session, stream: Stream, message: m.Publish) -> None:
 _publish = Session._publish
 
 
-def sends_all_again(self: ClientCore, newest: int) -> None:
+def sends_all_again(self: Outbox, newest: int) -> None:
     """After a break the client sends again what the router has."""
     _send_again(self, 0)
 
 
-_send_again = ClientCore._send_again
+_send_again = Outbox.send_again
 
 
 def overlooks_links(self: Board, events: Any, table: Any) -> Any:
@@ -577,7 +578,7 @@ def resubscribes_nothing(self: ClientCore, unknown: Any) -> None:
 
 def publishes_unknown_again(self: ClientCore, stream: Stream) -> None:
     """Publications in flight are sent again to a router that has lost the session."""
-    self._send_again(0)
+    self._outbox.send_again(0)
     _begin_anew(self, stream)
 
 
@@ -602,7 +603,7 @@ def takes_at_once(self: Inbox, event: Any, share: Any) -> None:
 _put = Inbox.put
 
 
-def has_credit(self: ClientCore, count: int, size: int) -> bool:
+def has_credit(self: Outbox, count: int, size: int) -> bool:
     """The client publishes more than the router gave it credit for."""
     return True
 
@@ -739,7 +740,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
         ("stall router",),
         bounds={"queries": 1},
     ),
-    "more than the credit": ClusterPlant([(ClientCore, "_has_credit", has_credit)]),
+    "more than the credit": ClusterPlant([(Outbox, "_has_credit", has_credit)]),
     # Ghosts and strangers
     "unsubscribed comes back": ClusterPlant(
         [(ClientCore, "_subscribe_again", ghosts)], harmful=("kill router",)
@@ -787,7 +788,7 @@ CLUSTER_PLANTS: Final[dict[str, ClusterPlant]] = {
     ),
     "both replace": ClusterPlant([(Dialler, "_is_second", never_second)]),
     "published twice": ClusterPlant(
-        [(Session, "_publish", publishes_again), (ClientCore, "_send_again", sends_all_again)],
+        [(Session, "_publish", publishes_again), (Outbox, "send_again", sends_all_again)],
         benign=("cut client", "flap client"),
     ),
     "delivered twice": ClusterPlant(

@@ -16,6 +16,7 @@ from tidings.lab.routers import (
     TIMING,
     decided,
     drawn,
+    drawn_for,
     milliseconds,
     router,
     times,
@@ -235,4 +236,5 @@ EXPERIMENT: Final = Experiment(
     claims=claims,
     draw=draw,
     timed=True,
+    shares=drawn_for,
 )

@@ -28,6 +28,7 @@ from tidings.lab.routers import (
     Router,
     curve,
     decided,
+    drawn_for,
     mark,
     milliseconds,
     router,
@@ -221,4 +222,5 @@ EXPERIMENT: Final = Experiment(
     claims=claims,
     draw=draw,
     timed=True,
+    shares=drawn_for,
 )

@@ -23,6 +23,7 @@ from tidings.lab.routers import (
     curve,
     decided,
     drawn,
+    drawn_for,
     ids,
     mark,
     milliseconds,
@@ -326,4 +327,5 @@ EXPERIMENT: Final = Experiment(
     claims=claims,
     draw=draw,
     timed=True,
+    shares=drawn_for,
 )

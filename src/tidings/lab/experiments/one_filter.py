@@ -29,6 +29,7 @@ from tidings.lab.routers import (
     TIMING,
     curve,
     decided,
+    drawn_for,
     mark,
     milliseconds,
     router,
@@ -188,4 +189,5 @@ EXPERIMENT: Final = Experiment(
     claims=claims,
     draw=draw,
     timed=True,
+    shares=drawn_for,
 )

@@ -18,6 +18,7 @@ from tidings.lab.routers import (
     TIMING,
     curve,
     decided,
+    drawn_for,
     milliseconds,
     router,
     saving,
@@ -133,4 +134,5 @@ EXPERIMENT: Final = Experiment(
     claims=claims,
     draw=draw,
     timed=True,
+    shares=drawn_for,
 )

@@ -18,6 +18,7 @@ from tidings.lab.routers import (
     TIMING,
     curve,
     decided,
+    drawn_for,
     router,
     saving,
     style,
@@ -189,4 +190,5 @@ EXPERIMENT: Final = Experiment(
     claims=claims,
     draw=draw,
     timed=True,
+    shares=drawn_for,
 )

@@ -8,6 +8,7 @@ life, and takes nothing from a life that the plane does not know.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -106,7 +107,7 @@ class Service(Protocol):
         """The nodes to which an event of this source would be sent from here, and why each."""
 
 
-class StructuredRouter:
+class StructuredRouter(ABC):
     """A node whose protocol stands on a structured overlay; each protocol gives its `service`."""
 
     plane_of: type[LinkState] = LinkState
@@ -147,9 +148,9 @@ class StructuredRouter:
             return self.pastry_of(*place, sees=True, leaves=options.leaves)
         return self.chord_of(*place, sees=True)
 
+    @abstractmethod
     def make_service(self, options: Any) -> Service:
         """What routes by content."""
-        raise NotImplementedError
 
     def hop_to(self, node: str) -> str | None:
         """The neighbour that leads to a node, if the link to it is up."""
