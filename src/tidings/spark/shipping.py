@@ -49,7 +49,8 @@ if not _folder.exists():
     _making = tempfile.mkdtemp(prefix=".", dir=_base)
     _data = __spec__.loader.get_data("{code}")
     with tarfile.open(fileobj=io.BytesIO(_data)) as _packed:
-        _packed.extractall(_making, filter="data")
+        _packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        _packed.extractall(_making)
     try:
         os.rename(_making, _folder)
     except OSError:

@@ -99,7 +99,7 @@ def _open(shard: Shard) -> Opened:
     if shard.data and not Path(shard.path).exists():
         with tempfile.TemporaryDirectory(prefix="tidings-") as folder:
             with tarfile.open(fileobj=io.BytesIO(zlib.decompress(shard.data))) as packed:
-                packed.extractall(folder, filter="data")
+                _extract(packed, folder)
             index, predicates = read_table(folder)  # which maps the files: they may go
     else:
         index, predicates = read_table(_place(shard))
@@ -122,12 +122,18 @@ def _place(shard: Shard) -> Path:
     return folder
 
 
+def _extract(packed: tarfile.TarFile, folder: str | Path) -> None:
+    """Unpack an archive by Python's filter for data, which Python has from 3.11.4 on."""
+    packed.extraction_filter = getattr(tarfile, "data_filter", None)
+    packed.extractall(folder)
+
+
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive into a folder that appears as a whole; several processes may do so."""
     making = Path(tempfile.mkdtemp(prefix=".", dir=folder.parent))
     try:
         with tarfile.open(archive) as packed:
-            packed.extractall(making, filter="data")
+            _extract(packed, making)
         try:
             os.rename(making, folder)
         except OSError:
