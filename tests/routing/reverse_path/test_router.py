@@ -398,6 +398,37 @@ def test_a_root_that_dies_is_replaced(direction: Any) -> None:
     assert [node for node, _, _ in log.deliveries] == ["8"]
 
 
+def test_a_root_that_is_replaced_by_a_new_node_still_serves_its_tree_for_a_while() -> None:
+    """The new one is the root at once; what tells it what the others want may get lost."""
+    make = partial(ReversePathRouter, options=Rooted(direction="down"))
+    graph = Graph(3, [(0, 1, 1), (0, 2, 1)], ["1", "2", "3"])
+    network, log = network_of(graph, "rooted", make)
+    network.tell("2", Subscribe("s", "exists x"))
+    wait(network, 3 * SECOND)
+    network.add_node("0")
+    network.add_link("0", "1", 20, 20 * MILLISECOND)
+    network.start("0")
+    network.tell("1", LinkUp("0", 20))
+    while router_of(network, "1").spanning.parent is None:
+        wait(network, MILLISECOND)
+    log.sends.clear()
+    log.deliveries.clear()
+    network.tell("3", Publish({"x": 1}))
+    wait(network, 10 * MILLISECOND)  # not enough to come back from the new root
+    assert [(node, to) for node, to, packet in log.sends if type(packet) is Climb] == [
+        ("3", "1"),
+        ("1", "0"),
+    ]
+    assert [node for node, *_ in log.deliveries] == ["2"]
+    wait(network, 3 * SECOND)
+    assert len(log.deliveries) == 1
+    network.tell("3", Publish({"x": 2}))
+    wait(network, 10 * MILLISECOND)
+    assert len(log.deliveries) == 1  # now it comes from the new root only
+    wait(network)
+    assert len(log.deliveries) == 2
+
+
 def test_the_root_may_be_named() -> None:
     make = partial(ReversePathRouter, options=Rooted(root="4"))
     network, _ = network_of(topology("grid:3x3"), "rooted", make)

@@ -9,7 +9,8 @@ Nodes learn of a change at different moments. So a link that leaves the tree sta
 while, beside those that come instead (make before break). Meanwhile there may be cycles: nodes
 drop copies of events, and what travels round a cycle of tables ends with it. A node whose own links
 change is *moving* for as long, and each such cycle leads through one: it can see to it that what
-travels round is not passed on at once. The neighbour that led to the root keeps that role, too.
+travels round is not passed on at once. The neighbour that led to the root keeps that role for as
+long, and so does a node that was the root of others.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Spanning:
         self._tree: frozenset[str] = frozenset()
         self._changed_at: int | None = None
         self._moving_until: int | None = None
+        self._root_until: int | None = None
         self._linger = linger(plane.timing)
 
     def refresh(self, now: int) -> tuple[list[str], list[str]]:
@@ -62,13 +64,19 @@ class Spanning:
         if routes is not self._routes:
             self._routes = routes
             self._changed_at = now
-            before = self._tree
+            before, was_root = self._tree, self.parent is None
             self._find(routes)
             if self._tree != before:
                 self._moving_until = now + self._linger
+            if self.parent is None:
+                self._root_until = None
+            elif was_root and self.branches:
+                self._root_until = now + self._linger
         elif self._changed_at is not None and now >= self._changed_at + self._linger:
             self._changed_at = None
             self.hops = dict(routes.hop)
+        if self._root_until is not None and now >= self._root_until:
+            self._root_until = None
         closed, opened = [], []
         known = self.plane.neighbours.known
         for name, branch in list(self.branches.items()):
@@ -111,6 +119,11 @@ class Spanning:
             branch.up, branch.up_until = False, None
 
     @property
+    def is_root(self) -> bool:
+        """Whether this node is the root, or was that of others until recently."""
+        return self.parent is None or self._root_until is not None
+
+    @property
     def is_moving(self) -> bool:
         """Whether links of this node have just come into use, or some are about to go out of it."""
         return self._moving_until is not None or any(
@@ -120,14 +133,14 @@ class Spanning:
     @property
     def is_changing(self) -> bool:
         """Whether former links, or former roles of links, are still in use."""
-        if self._changed_at is not None or self.is_moving:
+        if self._changed_at is not None or self._root_until is not None or self.is_moving:
             return True
         return any(branch.up_until is not None for branch in self.branches.values())
 
     def timer(self) -> int | None:
         """When something goes out of use."""
         found = None if self._changed_at is None else self._changed_at + self._linger
-        found = earliest(found, self._moving_until)
+        found = earliest(found, earliest(self._moving_until, self._root_until))
         for branch in self.branches.values():
             found = earliest(found, earliest(branch.until, branch.up_until))
         return found

@@ -698,7 +698,8 @@ class ReversePathRouter:
         else:
             above = [name for name in self._above() if name != neighbour]
             out.extend(Send(name, Climb(publication)) for name in above)
-            if self.spanning.parent is None and self._once.first(publication):
+            # A former root knows what its tree wants; the new one has yet to hear it.
+            if self.spanning.is_root and self._once.first(publication):
                 self._forward(publication, HERE, out)
 
     def _above(self) -> list[str]:
