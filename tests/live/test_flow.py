@@ -19,7 +19,15 @@ from tidings.live.flow import Gate, Gates, Outflow
 from tidings.live.limits import Limits
 from tidings.live.link import Link
 from tidings.live.pending import Pending
-from tidings.routing.packets import Lane, Packet, Publication, lane_of
+from tidings.routing.packets import (
+    Advertisement,
+    Lane,
+    Packet,
+    Publication,
+    Receipt,
+    Reply,
+    lane_of,
+)
 from tidings.wire.errors import WireError
 from tidings.wire.messages import decode, encode
 
@@ -289,3 +297,49 @@ def test_a_copy_that_is_discarded_while_it_waits_is_confirmed() -> None:
     for message in streams[1].messages:
         here.take(streams[0], message)  # type: ignore[arg-type]
     assert told == [True, True]
+
+
+def test_what_is_said_anew_while_it_waits_for_a_slow_line_is_sent_once() -> None:
+    """Else routers that repeat what is not answered in time fill a slow line for ever."""
+    got: list[Any] = []
+    nobody: Any = lambda *_: None  # noqa: E731
+    here = Link("b", nobody, nobody, nobody, SMALL)
+    there = Link("a", lambda _, packet, __: got.append(packet), nobody, nobody, SMALL)
+    streams = Stream(), Stream()
+    for end, stream in zip((here, there), streams, strict=True):
+        end.reset(LIFE)
+        end.attach(stream, 0, again=False)  # type: ignore[arg-type]
+
+    def arrive() -> None:
+        here._gather()
+        while streams[0].messages:
+            there.take(streams[1], streams[0].messages.popleft())  # type: ignore[arg-type]
+
+    def say(*packets: Any) -> None:
+        for packet in packets:
+            here.send(packet, None, None)
+
+    streams[0].choked = True
+    say(Reply("x", 1, "a > 1"), Receipt("x", 1), Reply("y", 1, "b > 1"), Reply("x", 2, "a > 22"))
+    say(Advertisement("x", LIFE, 1, 0, "c > 1"), Advertisement("x", LIFE, 2, 0, "c > 1"))
+    arrive()
+    assert not got
+    kept = here.status()["kept_bytes"]
+    for number in range(3, 100):
+        say(Reply("x", number, "a > 22"), Advertisement("x", LIFE, number, 0, "c > 1"))
+    assert here.status()["kept_bytes"] == kept
+    streams[0].choked = False
+    arrive()
+    last = Advertisement("x", LIFE, 99, 0, "c > 1")
+    assert got == [Reply("x", 99, "a > 22"), Receipt("x", 1), Reply("y", 1, "b > 1"), last]
+
+    # What has been sent on any connection stays as it is: the other end may have it already.
+    got.clear()
+    say(Reply("x", 100, "a > 1"))
+    here._gather()
+    here.detach()
+    say(Reply("x", 101, "a > 2"), Reply("x", 102, "a > 3"))
+    streams[0].messages.clear()
+    here.attach(streams[0], there.heard, again=True)  # type: ignore[arg-type]
+    arrive()
+    assert got == [Reply("x", 100, "a > 1"), Reply("x", 102, "a > 3")]

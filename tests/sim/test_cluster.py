@@ -69,6 +69,7 @@ SEEDS = {
     9_000_157: "a subscription is refused, and its replacement is accepted",
     9_002_229: "lines are slow and predicates long, so that routers settle late",
     9_100_932: "a subscription is refused, and so is its replacement",
+    9_620_011: "lines are so slow that routers ask again before any answer can come",
 }
 
 

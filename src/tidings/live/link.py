@@ -24,7 +24,14 @@ from tidings.live.flow import WHOLE, Gate, Lane, Outflow, Shares
 from tidings.live.limits import LIMITS, Limits
 from tidings.live.pending import Pending
 from tidings.live.stream import Stream
-from tidings.routing.packets import Packet, Switch, application_of, lane_of, publication_of
+from tidings.routing.packets import (
+    Packet,
+    Switch,
+    application_of,
+    lane_of,
+    publication_of,
+    renewal_of,
+)
 from tidings.wire.errors import WireError
 from tidings.wire.messages import (
     Carry,
@@ -110,6 +117,8 @@ class Link:
         self._kept: deque[Sent] = deque()
         self._kept_bytes = 0
         self._unsent = 0  # how many of those kept, from the end, are not sent yet
+        self._written = 0  # the newest number sent on any connection
+        self._renewed: dict[tuple[type, str], int] = {}  # by what a packet says anew: its number
         self._heard = 0  # the newest number received
         self._said = 0  # the newest number acknowledged
         self._unsaid: dict[Lane, int] = {}  # the newest packet processed, not reported yet
@@ -155,8 +164,10 @@ class Link:
 
     def send(self, packet: Packet, until_taken: Pending | None, until_done: Pending | None) -> None:
         """Send a packet; report when the neighbour has it, or when everyone downstream has."""
-        self._number += 1
         data = encoded(packet)
+        if self._renew(packet, data):
+            return
+        self._number += 1
         self._kept.append(Sent(self._number, data, until_done is not None))
         self._kept_bytes += len(data)
         self._unsent += 1
@@ -178,6 +189,21 @@ class Link:
             self._until_confirmed[self._number] = until_done
         if self.stream is not None:
             self.stream.schedule()
+
+    def _renew(self, packet: Packet, data: bytes) -> bool:
+        """Let a packet take the place of one that it makes needless, if that was never sent."""
+        renewal = renewal_of(packet)
+        if renewal is None:
+            return False
+        number = self._renewed.get(renewal, 0)
+        if number <= self._written:
+            self._renewed[renewal] = self._number + 1
+            return False
+        place = number - self._kept[0].number
+        self._kept_bytes += len(data) - len(self._kept[place].data)
+        self._kept[place] = Sent(number, data, False)
+        self.overfull = self._kept_bytes > self._limits.kept_bytes
+        return True
 
     def is_busy(self, divisor: int) -> bool:
         """Whether it keeps more than this part of what it may."""
@@ -224,7 +250,10 @@ class Link:
                     confirm.append(len(packets))
                 packets.append(Raw(sent.data))
                 self._unsent -= 1
+            self._written = max(self._written, first + len(packets) - 1)
             stream.send(Carry(first, packets, confirm))
+        if not self._unsent:
+            self._renewed.clear()
 
     # Messages in
 

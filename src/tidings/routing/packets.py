@@ -611,6 +611,18 @@ LANES: Final[dict[type, Callable[[Any], Lane | None]]] = {
 }
 
 
+# Packets that the next of their kind and issuer makes needless: whoever gets both uses the next.
+RENEWED: Final = (Advertisement, Reply)
+
+
+def renewal_of(packet: Packet) -> tuple[type, str] | None:
+    """What a packet says anew: while one that says the same waits, only the later need be sent.
+
+    So what waits for a slow line is bounded, however often a node repeats it.
+    """
+    return (type(packet), packet.issuer) if isinstance(packet, RENEWED) else None
+
+
 def application_of(packet: Packet) -> str:
     """The application that a packet is of; empty for those that all share."""
     if type(packet) is Listed:

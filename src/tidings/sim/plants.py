@@ -36,7 +36,7 @@ from tidings.routing.protocol import (
     Unadvertise,
 )
 from tidings.routing.protocols import Make
-from tidings.routing.source_trees.content import ContentRouter, Passing
+from tidings.routing.source_trees.content import ContentRouter
 from tidings.routing.source_trees.views import View
 from tidings.sim.cycle_plants import CYCLE_BUGS
 from tidings.sim.layer_plants import LAYER_BUGS
@@ -131,7 +131,7 @@ class EarlyReceipt(ContentRouter):
         super()._advertisement(neighbour, packet, out)
         passing = self._passing.get(packet.issuer)
         if passing is not None:
-            self._passing[packet.issuer] = Passing(passing.number, passing.parent, ())
+            passing.waiting.clear()
             self._confirm_passing(packet.issuer, out)
 
 

@@ -105,3 +105,16 @@ def test_a_replaced_subscription_never_misses_what_both_predicates_match() -> No
     network.run(network.now + SECOND)
     assert [p.event["number"] for _, _, p in log.deliveries] == list(range(400))
     assert router_of(network, "3").table == {"2": "price < 9"}
+
+
+def test_answers_count_that_come_after_the_node_has_asked_again() -> None:
+    """On links so slow that no answer comes in time, subscriptions are established all the same."""
+    network, log = network_of(Graph(4, [(0, 1, 1), (1, 2, 1), (2, 3, 1)]))
+    for link in network.links.values():
+        link.delay = 2_500 * MILLISECOND
+    network.tell("0", Subscribe("s", "price > 5"))
+    network.run(network.now + 25 * SECOND)
+    assert [(name, ids) for _, name, ids in log.settled] == [("0", ("s",))]
+    network.tell("0", Unsubscribe("s"))
+    network.run(network.now + 60 * SECOND)
+    assert router_of(network, "3").table == {"2": NOTHING}

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from tidings.matching.contract import Matcher
 from tidings.matching.scan import Scan
@@ -132,30 +133,58 @@ def is_exact(options: ContentOptions) -> bool:
 
 
 class Passing:
-    """An advertisement or a switch passed on: the neighbour above, and those below that have yet
-    to confirm it."""
+    """An advertisement or a switch sent or passed on: the neighbour above, what each one below was
+    told, and those that have yet to confirm it.
 
-    __slots__ = ("number", "parent", "waiting")
+    If the same is told again, by the same routes, confirmations of what was told before count: on
+    a slow line those of the newest may never come in time.
+    """
 
-    def __init__(self, number: int, parent: str, waiting: tuple[str, ...]) -> None:
-        self.number = number
+    __slots__ = ("first", "number", "parent", "told", "topology", "waiting")
+
+    def __init__(self, number: int, parent: str, topology: int, told: Mapping[str, str]) -> None:
+        self.first = self.number = number
         self.parent = parent
-        self.waiting = dict.fromkeys(waiting)
+        self.topology = topology
+        self.told = told
+        self.waiting = dict.fromkeys(told)
+
+    def goes_on(self, number: int, parent: str, topology: int, told: Mapping[str, str]) -> bool:
+        """Whether this is told again; if so, under the new number."""
+        same = (self.parent, self.topology, self.told) == (parent, topology, told)
+        if same:
+            self.number = number
+        return same
+
+    def confirmed(self, neighbour: str, number: int) -> bool:
+        """A neighbour confirms a number; whether that had yet to come."""
+        counts = self.first <= number <= self.number and neighbour in self.waiting
+        if counts:
+            del self.waiting[neighbour]
+        return counts
 
 
 class Pull:
-    """A request sent or passed on: the neighbours that have yet to reply, and the replies."""
+    """A request sent or passed on: the neighbours that have yet to reply, and the replies.
 
-    __slots__ = ("children", "found", "number", "parent", "switched", "waiting")
+    If it is sent again, late replies to the former ones count. They lack nothing: what has been
+    advertised since the first is added to them.
+    """
+
+    __slots__ = ("children", "first", "found", "number", "parent", "switched", "waiting")
 
     def __init__(self, number: int, parent: str, children: tuple[str, ...]) -> None:
-        self.number = number
+        self.first = self.number = number
         self.parent = parent
         self.children = children
         self.waiting = dict.fromkeys(children)
         # Replies, and advertisements that have come since, by the neighbour that sent them.
         self.found: dict[str, list[str]] = {child: [] for child in children}
         self.switched = True  # whether all that have replied publish by this topology
+
+    def asked(self, neighbour: str, number: int) -> bool:
+        """Whether a neighbour was asked under this number, and has yet to reply."""
+        return self.first <= number <= self.number and neighbour in self.waiting
 
 
 class ContentRouter:
@@ -199,7 +228,7 @@ class ContentRouter:
         self._confirmed: dict[str, str] = {}  # subscriptions that every node has
         self._advertised = 0
         self._advertising: dict[str, str] = {}  # those in the advertisement on its way
-        self._unconfirmed: dict[str, None] = {}  # children that have not confirmed it
+        self._telling: Passing | None = None  # what children were told of it
         self._waiting: dict[str, str] = {}  # those for the next advertisement
         self._advertise_at: int | None = None
         self._advertise_patience = Patience(timing.retry)
@@ -365,7 +394,10 @@ class ContentRouter:
         if self._advertise_at is not None and now >= self._advertise_at:
             self._advertise(now, out)
         if self._pull_at is not None and now >= self._pull_at:
-            self._start_pull(now, out)
+            if self._pull is None:
+                self._start_pull(now, out)
+            else:
+                self._ask(self._pull, now, out)
         if self._switch_by is not None and now >= self._switch_by:
             self._end_switch(now, out)
         elif self._switch_at is not None and now >= self._switch_at:
@@ -479,12 +511,19 @@ class ContentRouter:
             self.confirm(now, out)
             return
         self._advertised += 1
-        self._unconfirmed = dict.fromkeys(parts)
         self._advertise_at = self._advertise_patience.ask(now)
         number, topology = self._advertised, self.plane.routes.digest
-        for child, part in parts.items():
-            self.covers.sent(self.node, number, child, part)
-            out.append(Send(child, Advertisement(self.node, self.life, number, topology, part)))
+        telling = self._telling
+        if telling is None or not telling.goes_on(number, self.node, topology, parts):
+            telling = self._telling = Passing(number, self.node, topology, parts)
+        self.tell(Advertisement(self.node, self.life, number, topology, ""), telling, out)
+
+    def tell(self, packet: Advertisement, passing: Passing, out: list[Action]) -> None:
+        """Send an advertisement to the children that have not confirmed it, to each its part."""
+        for child in passing.waiting:
+            part = passing.told[child]
+            self.covers.sent(packet.issuer, packet.number, child, part)
+            out.append(Send(child, replace(packet, predicate=part)))
 
     def confirm(self, now: int, out: list[Action]) -> None:
         """Every node has what was advertised."""
@@ -492,7 +531,7 @@ class ContentRouter:
             out.append(Established(tuple(self._advertising)))
         self._confirmed |= self._advertising
         self._advertising = {}
-        self._unconfirmed = {}
+        self._telling = None
         self._advertise_at = None
         self._advertise_patience.answered(now)
 
@@ -535,12 +574,13 @@ class ContentRouter:
         self.widen(issuer, neighbour, predicate)
         routes = self.plane.routes
         parts = self.parts(issuer, routes.children(issuer), self.added(predicate))
-        if packet.topology == routes.digest:
-            self._passing[issuer] = Passing(packet.number, neighbour, tuple(parts))
-        for child, part in parts.items():
-            self.covers.sent(issuer, packet.number, child, part)
-            on = Advertisement(issuer, packet.life, packet.number, packet.topology, part)
-            out.append(Send(child, on))
+        passing = self._passing.get(issuer)
+        number, topology = packet.number, packet.topology
+        if passing is None or not passing.goes_on(number, neighbour, topology, parts):
+            passing = Passing(number, neighbour, topology, parts)
+        if topology == routes.digest:
+            self._passing[issuer] = passing
+        self.tell(packet, passing, out)
         self._confirm_passing(issuer, out)
 
     def widen(self, issuer: str, neighbour: str, predicate: str) -> None:
@@ -571,19 +611,17 @@ class ContentRouter:
 
     def _receipt(self, neighbour: str, receipt: Receipt, now: int, out: list[Action]) -> None:
         if receipt.issuer == self.node:
-            if receipt.number == self._advertised and neighbour in self._unconfirmed:
-                del self._unconfirmed[neighbour]
+            telling = self._telling
+            if telling is not None and telling.confirmed(neighbour, receipt.number):
                 self.covers.confirmed(self.node, receipt.number, neighbour)
-                if not self._unconfirmed:
+                if not telling.waiting:
                     self.confirm(now, out)
                     if self._waiting:
                         self._advertise(now, out)
             return
         passing = self._passing.get(receipt.issuer)
-        if passing is not None and passing.number == receipt.number:
-            if neighbour in passing.waiting:
-                del passing.waiting[neighbour]
-                self.covers.confirmed(receipt.issuer, receipt.number, neighbour)
+        if passing is not None and passing.confirmed(neighbour, receipt.number):
+            self.covers.confirmed(receipt.issuer, receipt.number, neighbour)
             self._confirm_passing(receipt.issuer, out)
 
     def _confirm_passing(self, issuer: str, out: list[Action]) -> None:
@@ -613,11 +651,16 @@ class ContentRouter:
             self._pull = None
             self._end_pull(now, out)
             return
+        self._pull = Pull(self._requested + 1, self.node, children)
+        self._ask(self._pull, now, out)
+
+    def _ask(self, pull: Pull, now: int, out: list[Action]) -> None:
+        """Ask the children that have yet to reply, for the first time or again."""
         self._requested += 1
-        self._pull = Pull(self._requested, self.node, children)
+        pull.number = self._requested
         self._pull_at = self._pull_patience.ask(now)
-        packet = Request(self.node, self.life, self._requested, routes.digest)
-        out.extend(Send(child, packet) for child in children)
+        packet = Request(self.node, self.life, pull.number, self.plane.routes.digest)
+        out.extend(Send(child, packet) for child in pull.waiting)
 
     def _request(self, neighbour: str, packet: Request, out: list[Action]) -> None:
         issuer = packet.issuer
@@ -628,9 +671,12 @@ class ContentRouter:
         elif not self.is_news(issuer, packet.life, packet.number, self._requests):
             out.append(Drop("old", packet))
         else:
-            children = self.plane.routes.children(issuer)
-            self._pulls[issuer] = Pull(packet.number, neighbour, children)
-            out.extend(Send(child, packet) for child in children)
+            pull = self._pulls.get(issuer)
+            if pull is None or (pull.number + 1, pull.parent) != (packet.number, neighbour):
+                children = self.plane.routes.children(issuer)
+                pull = self._pulls[issuer] = Pull(packet.number, neighbour, children)
+            pull.number = packet.number
+            out.extend(Send(child, packet) for child in pull.waiting)
             self._answer(issuer, out)
 
     def _too_early(self, neighbour: str, packet: Request, out: list[Action]) -> None:
@@ -662,7 +708,7 @@ class ContentRouter:
     def _reply(self, neighbour: str, reply: Reply, now: int, out: list[Action]) -> None:
         own = reply.issuer == self.node
         pull = self._pull if own else self._pulls.get(reply.issuer)
-        if pull is None or pull.number != reply.number or neighbour not in pull.waiting:
+        if pull is None or not pull.asked(neighbour, reply.number):
             out.append(Drop("an answer to no request", reply))
             return
         predicate = readable(reply.predicate)
@@ -736,7 +782,8 @@ class ContentRouter:
             out.append(Drop("old", packet))
         else:
             children = view.routes.children(source)
-            self._switching[source] = Passing(packet.number, neighbour, children)
+            told = dict.fromkeys(children, "")
+            self._switching[source] = Passing(packet.number, neighbour, packet.topology, told)
             out.extend(Send(child, packet) for child in children)
             self._confirm_switch(source, out)
 
