@@ -124,6 +124,24 @@ def test_when_two_nodes_change_settings_at_once_all_follow_the_same_one() -> Non
     assert all(matching.is_settled() for matching in found)
 
 
+def test_a_node_that_comes_later_can_change_settings_that_are_as_in_its_file() -> None:
+    """They have been changed and changed back: the next change must have a higher number."""
+    network, _ = shared("ring:5", quotes=THREE["quotes"])
+    before = THREE["quotes"].hops
+    for hops in (before + 1, before + 2, before):
+        network.tell("2", Configure("quotes", {"hops": hops}))
+        network.run(network.now + 3 * SECOND)
+    network.add_node("new")
+    network.add_link("new", "0", 1, 5 * MILLISECOND)
+    network.start("new")
+    network.tell("0", LinkUp("new", 1))
+    network.run(network.now + 6 * SECOND)
+    network.tell("new", Configure("quotes", {"hops": before + 3}))
+    network.run(network.now + 4 * SECOND)
+    found = [router_of(network, n).applications["quotes"].matching for n in network.nodes]
+    assert {matching.settings.hops for matching in found} == {before + 3}
+
+
 def test_a_node_that_comes_later_learns_the_settings() -> None:
     network, log = shared("ring:5", quotes=THREE["quotes"])
     network.tell("2", Configure("quotes", {"hops": 4, "replicas": 1}))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tidings.routing.packets import Record, Records
+from tidings.routing.packets import Hello, Record, Records
 from tidings.routing.planes.link_state import LinkState
 from tidings.routing.planes.topology import Topologies
-from tidings.routing.protocol import SECOND, USUAL, Action
+from tidings.routing.protocol import MILLISECOND, SECOND, USUAL, Action
 
 
 @pytest.mark.parametrize("begin", [0, 7 * SECOND, -(10**6) * SECOND])
@@ -35,3 +35,14 @@ def test_another_life_of_a_node_is_news_although_its_links_are_the_same(
     now = 5 * SECOND
     plane.news("b", Records((Record("b", life, 2, 0, (("a", 1),)),)), now, out)
     assert plane.is_settled() is not is_news
+
+
+def test_a_first_hello_that_the_second_has_overtaken_does_not_take_the_link_down() -> None:
+    plane = LinkState("a", 1, USUAL, Topologies())
+    out: list[Action] = []
+    plane.link_up("b", 1, 0, out)
+    plane.hello("b", Hello(7, 1, 0), 10 * MILLISECOND, out)
+    plane.hello("b", Hello(7, 0, 0), 60 * MILLISECOND, out)  # it was sent before
+    assert plane.neighbours.is_up("b")
+    plane.hello("b", Hello(7, 0, 0), 260 * MILLISECOND, out)  # b does not hear us any more
+    assert not plane.neighbours.is_up("b")

@@ -188,7 +188,7 @@ class Layers:
         self.delivery = DELIVERY[settings.delivery].make(
             self.application, self.lists, self._spreading
         )
-        self.matching.configure(settings, now, out)
+        self.matching.configure(settings, (packet.number, packet.node), now, out)
 
     # For people
 

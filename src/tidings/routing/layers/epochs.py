@@ -1,8 +1,10 @@
 """Epochs: who is there and how an application is configured, and who works by which of them.
 
 An epoch is a set of nodes with their lives, the settings of an application, and what load makes of
-them (`following`). Where subscriptions lie follows from it alone. Nodes learn of a change at
-different moments, so it takes three steps (make before break):
+them (`following`). Where subscriptions lie follows from it alone. The number of the change that
+brought the settings belongs to it, too: whoever changes them next must know it, or nobody would
+take the change. Nodes learn of a new epoch at different moments, so it takes three steps (make
+before break):
 
 1. each node puts its subscriptions where the newest epoch wants them, beside where they lie, and
    reports the epoch as *placed*;
@@ -26,6 +28,7 @@ from tidings.routing.packets import Adapted, Report
 from tidings.routing.planes.topology import digest_of
 
 MOST_EPOCHS: Final = 16  # that a node keeps
+UNCHANGED: Final = (0, "")  # number and node of the newest change of settings, if there was none
 
 
 class Epoch(NamedTuple):
@@ -44,10 +47,11 @@ class Epoch(NamedTuple):
         settings: Layering,
         lives: dict[str, int],
         adapted: Adapted | None = None,
+        change: tuple[int, str] = UNCHANGED,
     ) -> Epoch:
         """The epoch of these nodes."""
         adapted = adapted if settings.adapts() else None
-        written = msgspec.json.encode((settings, adapted)).decode()
+        written = msgspec.json.encode((settings, adapted, change)).decode()
         digest = digest_of(f"{written} {sorted(lives.items())}")
         trusted = settings.nodes
         members = tuple(node for node in lives if not trusted or node in trusted)

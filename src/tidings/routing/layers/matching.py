@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from tidings.matching.contract import Matcher
 from tidings.routing.layers.asking import Asking, Hand, regions_of
-from tidings.routing.layers.epochs import Epoch, Epochs
+from tidings.routing.layers.epochs import UNCHANGED, Epoch, Epochs
 from tidings.routing.layers.following import Following
 from tidings.routing.layers.lists import Lists
 from tidings.routing.layers.placement import Regions
@@ -82,6 +82,7 @@ class Matching:
         self.application = application
         self.node, self.life, self.timing = plane.node, plane.life, plane.timing
         self.settings = settings
+        self.change = UNCHANGED  # of the settings: its number, and the node that made it
         self.lists = lists
         self.seal = seal
         self.adapted: Adapted | None = None  # how places follow load
@@ -252,12 +253,14 @@ class Matching:
         """Nodes may have come, left or begun a new life."""
         lives = self._lives()
         if not self.epochs.newest.is_of(self.settings, lives, self.adapted):
-            epoch = Epoch.of(self.application, self.settings, lives, self.adapted)
+            epoch = Epoch.of(self.application, self.settings, lives, self.adapted, self.change)
             self._adopt(epoch, now, out)
 
-    def configure(self, settings: Layering, now: int, out: list[Action]) -> None:
-        """From now on the application has these settings."""
-        self.settings = settings
+    def configure(
+        self, settings: Layering, change: tuple[int, str], now: int, out: list[Action]
+    ) -> None:
+        """From now on the application has these settings, by this change."""
+        self.settings, self.change = settings, change
         self.members_changed(now, out)
         self.following.start(now)
 

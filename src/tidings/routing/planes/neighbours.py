@@ -63,6 +63,8 @@ class Neighbours:
             return False, False
         was_up = neighbour.up
         new = neighbour.life != hello.life
+        if was_up and not new and not self.hears_us(hello) and self.is_late(neighbour, now):
+            return False, False
         lost = was_up and (new or not self.hears_us(hello))
         neighbour.life = hello.life
         neighbour.heard_at = now
@@ -74,6 +76,13 @@ class Neighbours:
     def hears_us(self, hello: Hello) -> bool:
         """Whether the sender of a hello hears us, in this life."""
         return hello.heard == self.life
+
+    def is_late(self, neighbour: Neighbour, now: int) -> bool:
+        """Whether a hello comes so soon after the last that it must have been sent before it.
+
+        The first hello of a neighbour does not hear us yet, and the next one may overtake it.
+        """
+        return now - neighbour.heard_at < self.timing.hello // 2
 
     def doubt(self, name: str, differs: bool) -> bool:
         """Note whether a hello's digest differs from ours; True at every second time in a row.
