@@ -73,7 +73,7 @@ def converge(nodes: int, seed: int) -> dict[str, Any]:
                 file=sys.stderr,
             )
         settled = all(node.router.is_settled() for node in network.nodes.values())  # type: ignore[union-attr]
-        situation = oracle.situation(network, truth, samples, exact=False)
+        situation = oracle.situation(network, truth, lambda: samples, exact=False)
         nodes_now = {name: node.router for name, node in network.nodes.items()}
         if settled and not any(disagreements(nodes_now, situation)):
             break
@@ -93,7 +93,7 @@ def steady(nodes: int, seed: int, events: int) -> dict[str, Any]:
     network, oracle, ledger, chance = build(nodes, seed, Timing())
     network.run(5 * SECOND)
     truth = truth_of(network)
-    oracle.found_right(oracle.situation(network, truth, (), exact=False))
+    oracle.found_right(oracle.situation(network, truth, tuple, exact=False))
     before = ledger.packets
     begin = time.process_time()
     for number in range(events):

@@ -217,7 +217,7 @@ class Place:
         self.network.add_link("a", "b", 1, MILLISECOND)
         self.a.running = self.b.running = True
         truth = truth_of(self.network)
-        self.oracle.found_right(self.oracle.situation(self.network, truth, (), exact=False))
+        self.oracle.found_right(self.oracle.situation(self.network, truth, tuple, exact=False))
         self.oracle.subscribe("s", "b", Want(((Condition("kind", "=", 1),),)))
 
     def publish(self, number: int = 1, kind: int = 1, stable: bool = True) -> Publication:

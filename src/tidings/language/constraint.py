@@ -141,7 +141,9 @@ def check(constraint: Constraint) -> Check:
     accepts = ACCEPTS[constraint.type]
     test = TESTS[constraint.operator](constraint.operand)
     wanted = not constraint.negated
-    plain = "." not in name  # then only the event's own key can hold the attribute
+    # Under a plain name only the event's own key holds the attribute; else a record may hold it.
+    head, dot, rest = name.partition(".")
+    plain, one_record = not dot, "." not in rest
 
     def holds(event: Mapping[str, Any]) -> bool:
         value: Any = event.get(name)
@@ -149,9 +151,9 @@ def check(constraint: Constraint) -> Check:
         if kind in accepts and (kind is not str or value.isascii() or is_unicode(value)):
             if test(value):
                 return wanted
-            if plain:
+            if plain or (one_record and head not in event):
                 return not wanted
-        elif plain and (value is None or kind in SCALARS):
+        elif (value is None or kind in SCALARS) and (plain or (one_record and head not in event)):
             return not wanted
         for element in lookup(event, name):
             if type(element) in accepts and test(element):

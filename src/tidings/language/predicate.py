@@ -64,10 +64,14 @@ class Predicate:
 
     def matches(self, event: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> bool:
         """Whether the event satisfies the predicate. JSON text or bytes are decoded first."""
-        check = self._check
-        if check is None:
-            check = self._check = ex.compile_check(self.expression)
+        check = self._check or self.check()
         return check(event if type(event) is dict else read(event))
+
+    def check(self) -> Check:
+        """A function that tells whether an event, as a mapping, satisfies the predicate."""
+        if self._check is None:
+            self._check = ex.compile_check(self.expression)
+        return self._check
 
     @property
     def filters(self) -> tuple[Filter, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
+from tidings.language.constraint import Check
 from tidings.language.event import read
 from tidings.language.predicate import Predicate
 from tidings.matching.contract import (
@@ -37,6 +38,7 @@ class Scan:
 
     def __init__(self, subscriptions: Iterable[tuple[Id, Predicate]] = ()) -> None:
         self.subscriptions: dict[Id, Predicate] = {}
+        self._checks: dict[Id, Check] = {}
         for id, predicate in subscriptions:
             self.add(id, predicate)
 
@@ -45,15 +47,16 @@ class Scan:
         if id in self.subscriptions:
             raise duplicate(id)
         self.subscriptions[id] = predicate
+        self._checks[id] = predicate.check()
 
     def remove(self, id: Id) -> None:
         if id not in self.subscriptions:
             raise unknown(id)
-        del self.subscriptions[id]
+        del self.subscriptions[id], self._checks[id]
 
     def match(self, event: EventLike) -> list[Id]:
         attributes = read(event)
-        return [id for id, p in self.subscriptions.items() if p.matches(attributes)]
+        return [id for id, holds in self._checks.items() if holds(attributes)]
 
     def match_each(self, events: Sequence[EventLike]) -> dict[int, list[Id]]:
         each = enumerate(map(self.match, events))

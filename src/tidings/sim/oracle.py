@@ -386,15 +386,19 @@ class Oracle:
         return {held.node for held in self.held.values() if held.want.wants(event)}
 
     def situation(
-        self, network: Network, truth: Truth, samples: Sequence[Event], exact: bool
+        self,
+        network: Network,
+        truth: Truth,
+        samples: Callable[[], Sequence[Event]],
+        exact: bool,
     ) -> Situation:
-        """What is true now, and events to try on the nodes."""
+        """What is true now, and events to try on the nodes, drawn when they are needed."""
         subscriptions: dict[str, dict[str, str]] = {}
         for id, held in self.held.items():
             subscriptions.setdefault(held.node, {})[id] = held.text
 
         def sample() -> Sequence[Sample]:
-            return [(event, self.wanting(event)) for event in samples]
+            return [(event, self.wanting(event)) for event in samples()]
 
         hops = hops_of(network, truth)
         return Situation(truth, hops, subscriptions, {}, sample, exact)

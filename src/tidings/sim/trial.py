@@ -10,6 +10,7 @@ tables must be exact, and events must take exactly the links that they should.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple, cast
 
@@ -503,7 +504,8 @@ class Trial:
 
     def situation(self, exact: bool) -> Situation:
         """What is true now, with events to try on the nodes."""
-        samples = self.load.samples(self._wants())
+        wants = self._wants()
+        samples = partial(self.load.samples, wants)
         return self.oracle.situation(self.network, self.truth(), samples, exact)
 
     def disagreements(self, situation: Situation) -> Iterator[str]:

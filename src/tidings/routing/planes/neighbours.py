@@ -34,15 +34,18 @@ class Neighbours:
         self.life = life
         self.timing = timing
         self.known: dict[str, Neighbour] = {}
+        self.version = 0  # grows when a link comes, goes, or is up or down otherwise than before
 
     def add(self, name: str, cost: int, digest: int, out: list[Action]) -> None:
         """There is a link; send a hello."""
         self.known[name] = Neighbour(cost)
+        self.version += 1
         out.append(Send(name, Hello(self.life, 0, digest)))
 
     def remove(self, name: str) -> bool:
         """The link is gone; returns whether it was up."""
         gone = self.known.pop(name, None)
+        self.version += 1
         return gone is not None and gone.up
 
     def up(self) -> list[str]:
@@ -69,6 +72,7 @@ class Neighbours:
         neighbour.life = hello.life
         neighbour.heard_at = now
         neighbour.up = self.hears_us(hello)
+        self.version += new or neighbour.up is not was_up
         if new:  # tell them at once that we hear them
             out.append(Send(name, Hello(self.life, hello.life, digest)))
         return lost, neighbour.up and (lost or not was_up)
@@ -102,6 +106,7 @@ class Neighbours:
         for name, neighbour in self.known.items():
             if neighbour.life and now - neighbour.heard_at > self.timing.dead:
                 neighbour.life = 0
+                self.version += 1
                 if neighbour.up:
                     neighbour.up = False
                     lost.append(name)

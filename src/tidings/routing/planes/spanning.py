@@ -52,6 +52,8 @@ class Spanning:
         self.hops: dict[str, str] = {}  # paths that have been the same for a while
         self._named = root
         self._routes = plane.routes
+        self._version = plane.neighbours.version
+        self._due: int | None = None  # when something goes out of use
         self._tree: frozenset[str] = frozenset()
         self._changed_at: int | None = None
         self._moving_until: int | None = None
@@ -60,7 +62,14 @@ class Spanning:
 
     def refresh(self, now: int) -> tuple[list[str], list[str]]:
         """Follow the routes and the neighbours; returns links that go out of use, and new ones."""
-        routes = self.plane.routes
+        routes, version = self.plane.routes, self.plane.neighbours.version
+        if (
+            routes is self._routes
+            and version == self._version
+            and (self._due is None or now < self._due)
+        ):
+            return [], []
+        self._version = version
         if routes is not self._routes:
             self._routes = routes
             self._changed_at = now
@@ -101,6 +110,7 @@ class Spanning:
             self._moving_until = None
         for name, branch in self.branches.items():
             self._lead(name, branch, now)
+        self._due = self._deadline()
         return closed, opened
 
     def _find(self, routes: Routes) -> None:
@@ -139,6 +149,9 @@ class Spanning:
 
     def timer(self) -> int | None:
         """When something goes out of use."""
+        return self._due
+
+    def _deadline(self) -> int | None:
         found = None if self._changed_at is None else self._changed_at + self._linger
         found = earliest(found, earliest(self._moving_until, self._root_until))
         for branch in self.branches.values():

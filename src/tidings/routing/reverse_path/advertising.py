@@ -211,9 +211,13 @@ class Advertised:
             return True
         return filter.intersects(other, lists=not self.single)
 
+    def has_news_for(self, name: str, told: dict[str, None]) -> bool:
+        """Whether to look what to advertise to a neighbour; it must hear of something at first."""
+        return self.active and (name in self.news or not told)
+
     def news_for(self, name: str, told: dict[str, None]) -> tuple[list[str], list[str]]:
         """What to advertise to a neighbour, and what to withdraw."""
-        if not self.active or (name not in self.news and told):
+        if not self.has_news_for(name, told):
             return [], []
         self.news.pop(name, None)
         wanted = self.told_to(name)

@@ -43,7 +43,7 @@ from tidings.routing.packets import (
 from tidings.routing.planes.board import Board
 from tidings.routing.planes.interests import EVERYTHING, shortened
 from tidings.routing.planes.link_state import LinkState
-from tidings.routing.planes.link_table import LinkTables, Taken, digest_of
+from tidings.routing.planes.link_table import Link, LinkTables, Taken, digest_of
 from tidings.routing.planes.local import Local
 from tidings.routing.planes.once import Once
 from tidings.routing.planes.replies import Replies
@@ -152,6 +152,7 @@ class ReversePathRouter:
         self._overrun: dict[str, int] = {}  # how much neighbours tell, if more than `MOST_HELD`
         self._reports: dict[str, int] = {}  # by link: waste, as it is reported
         self._tune_at: int | None = None
+        self._wake_at: int | None = None  # as of the last cause that may have changed it
         self._usual_size = USUAL_SIZE  # of an event, in bytes
         self._clock = Steady()
         self._once = self.once_of()
@@ -220,6 +221,7 @@ class ReversePathRouter:
             case _:
                 raise TypeError(f"no cause: {cause!r}")
         self._follow(now, out)
+        self._wake_at = self._deadline()
         return out
 
     def _subscribe(self, id: str, predicate: str) -> None:
@@ -408,12 +410,23 @@ class ReversePathRouter:
         wanted = self.wanted.besides(text, name) and self.tells(name)
         return wanted and self.advertised.meets(text, name)
 
-    def _tell(self, name: str, affected: Iterable[str], now: int, out: list[Action]) -> None:
-        link, base = self.tables.links[name], self.base[name]
+    def _may_differ(self, link: Link) -> bool:
+        """Whether a link may have to hear something although no filter has changed."""
+        return (
+            not link.number
+            or self.knobs.policy not in ("exact", "covering")
+            or link.name in self._past
+            or len(link.told) > self.knobs.most_told
+            or self.advertised.has_news_for(link.name, link.advertised)
+        )
+
+    def _tell(self, name: str, affected: Mapping[str, None], now: int, out: list[Action]) -> None:
+        link, base, kept = self.tables.links[name], self.base[name], self._kept[name]
         if name in self._retell or name in self.advertised.retold:
             self.advertised.retold.pop(name, None)
-            affected = {**dict.fromkeys(affected), **base, **self.wanted.who}
-        kept = self._kept[name]
+            affected = {**affected, **base, **dict.fromkeys(self.wanted.who)}
+        if not (affected or kept or self._may_differ(link)):
+            return
         due = self._kept_until_now(kept, now) if kept else ()
         if due:
             affected = dict.fromkeys((*affected, *due))
@@ -527,7 +540,12 @@ class ReversePathRouter:
             self._tune_at = now + TUNE
 
     def _adapt(
-        self, name: str, affected: Iterable[str], added: list[str], removed: list[str], now: int
+        self,
+        name: str,
+        affected: Mapping[str, None],
+        added: list[str],
+        removed: list[str],
+        now: int,
     ) -> tuple[list[str], list[str]]:
         """What to tell a link that chooses its policy; its base has changed by these."""
         ladder, base, told = self.ladders[name], self.base[name], self.tables.links[name].told
@@ -750,13 +768,19 @@ class ReversePathRouter:
 
     def timer(self) -> int | None:
         """When to wake."""
-        when = earliest(self.plane.timer(), self.spanning.timer())
-        when = earliest(when, earliest(self.tables.timer(), self._tune_at))
-        when = earliest(when, self.advertised.timer())
-        for kept in self._kept.values():
-            when = earliest(when, next(iter(kept.values()), None))  # the first is due first
-        when = earliest(when, min(self._kept_adverts.values(), default=None))
-        return self._clock.shown(earliest(when, min(self._departing.values(), default=None)))
+        return self._clock.shown(self._wake_at)
+
+    def _deadline(self) -> int | None:
+        return earliest(
+            self.plane.timer(),
+            self.spanning.timer(),
+            self.tables.timer(),
+            self.advertised.timer(),
+            self._tune_at,
+            *(next(iter(kept.values()), None) for kept in self._kept.values()),  # due first
+            *self._kept_adverts.values(),
+            *self._departing.values(),
+        )
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
