@@ -62,7 +62,8 @@ def measured() -> Iterator[Callable[[], int]]:
     before = getattr(_thread, "works", None)
     _thread.works = works
     try:
-        yield lambda: int(sum(work.begun - work.left for work in works))
+        # What an operation asked for in vain, it did not take.
+        yield lambda: int(sum(work.begun - max(work.left, 0) for work in works))
     finally:
         _thread.works = before
 

@@ -253,9 +253,9 @@ class Cluster:
             return read(text, principal)
 
         def spend_counted(work: Work, steps: int) -> None:
+            spend(work, steps)  # where there are not so many, none is taken
             if not work.within:  # else the operation around it counts them
                 self.algebra_steps += steps
-            spend(work, steps)
 
         session_module.read_predicate = read_watched
         Work.spend = spend_counted  # type: ignore[assignment, method-assign]
