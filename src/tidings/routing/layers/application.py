@@ -123,6 +123,9 @@ class Layers:
         match packet:
             case Consignment() | Spread():
                 self.arrived(packet.payload, out)
+            case Put() | Walk() if not self.seal.takes_open:
+                self.matching.counts["unreadable"] += 1
+                out.append(Drop("not sealed", packet))
             case Put():
                 self.matching.received_put(packet, now, out)
             case Stored():

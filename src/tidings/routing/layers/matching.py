@@ -57,8 +57,13 @@ SOMETHING: Final = ""  # the id of the one entry by which a node says that it wa
 
 @lru_cache(1 << 14)
 def places_of(settings: Layering, text: str, regions: int) -> Keys:
-    """The keys at which a subscription lies."""
-    return placed(settings.function(), predicate_of(text), regions, settings.places)
+    """The keys at which a subscription lies.
+
+    Where events do not ask at `wide`, it lies at all of its keys, however many. It may have got
+    more than one since it was accepted: by other settings, or because there are more regions now.
+    """
+    most = settings.places if settings.unkeyed == "spread" else regions + 1
+    return placed(settings.function(), predicate_of(text), regions, most)
 
 
 class UnplacedError(ValueError):
@@ -225,6 +230,9 @@ class Matching:
         record = self.lists.plane.records.get(put.owner)
         if record is None or record.life != put.life:
             out.append(Drop("of a life that is not there", put))
+            return
+        if put.public and not self.seal.is_key(put.public):
+            out.append(Drop("no key of a subscriber's node", put))
             return
         self._forgotten.pop(put.owner, None)
         agrees = self.store.put(put)
