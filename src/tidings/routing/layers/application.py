@@ -141,7 +141,7 @@ class Layers:
             case Sealed():
                 self.matching.received_box(packet, now, out)
             case Walked():
-                self.matching.walks.walked(packet, now)
+                self.matching.received_walked(packet, now, out)
             case Configured():
                 self._adopt(packet, now, out)
             case Loads():

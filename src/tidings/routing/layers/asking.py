@@ -124,7 +124,7 @@ class Asking:
             (),
         )
         if any(node != self.node for node, _ in stops):
-            self.walks.begin(walk, choices, now, part)
+            self.walks.begin(walk, choices, now, part, epoch.digest)
         self.step(walk, now, out)
 
     def step(self, walk: Walk, now: int, out: list[Action]) -> None:
