@@ -287,6 +287,7 @@ class Report(Struct, frozen=True, gc=False, array_like=True, tag=44):
     placed: int  # the newest epoch in which all my subscriptions lie where they must
     used: int  # the epoch by which I publish
     asks: bool  # whether I wait for yours
+    walking: int = 0  # the oldest epoch by which events of mine still walk, if I do not use it
 
 
 class Walk(Struct, frozen=True, gc=False, array_like=True, tag=45):

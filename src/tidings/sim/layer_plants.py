@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from tidings.routing.layers.application import Layers
 from tidings.routing.layers.asking import regions_of
 from tidings.routing.layers.epochs import Epoch, Epochs
@@ -17,7 +19,7 @@ from tidings.routing.layers.rendezvous import Keys
 from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.store import ANY
 from tidings.routing.layers.walks import Choice, Walks
-from tidings.routing.packets import Adapted, Listed, Walk
+from tidings.routing.packets import Adapted, Listed, Report, Walk
 from tidings.routing.planes.once import Numbered, Once
 from tidings.routing.protocol import Action, Drop, Timing
 
@@ -50,8 +52,10 @@ class WalkRestarts(Walks):
         super().__init__(node, timing)
         self._whole: dict[tuple[int, int], tuple[Walk, list[Choice]]] = {}
 
-    def begin(self, walk: Walk, choices: list[Choice], now: int, part: int = 0) -> None:
-        super().begin(walk, choices, now, part)
+    def begin(
+        self, walk: Walk, choices: list[Choice], now: int, part: int = 0, epoch: int = 0
+    ) -> None:
+        super().begin(walk, choices, now, part, epoch)
         self._whole[walk.number, part] = (walk, choices)
 
     def late(self, now: int) -> list[tuple[Walk, bool]]:
@@ -150,7 +154,11 @@ class AdaptsAtOnce(Matching):
 class ForgetsTooMuch(Epochs):
     """Forgets all epochs that nobody uses, though events may still be on their walk by some."""
 
+    def heard(self, report: Report) -> bool:
+        return super().heard(msgspec.structs.replace(report, walking=0))
+
     def prune(self, chosen: frozenset[int]) -> bool:
+        self.walking = 0
         return super().prune(self.unneeded())
 
 

@@ -13,10 +13,11 @@ from tidings.overlay.topologies import topology
 from tidings.routing.layers.application import ApplicationError
 from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.settings import Layering
-from tidings.routing.packets import Consignment, Listed, Put
+from tidings.routing.packets import Consignment, Listed, Put, Walk
 from tidings.routing.protocol import (
     MILLISECOND,
     SECOND,
+    Action,
     Cause,
     Configure,
     Host,
@@ -273,3 +274,50 @@ def test_more_replicas_than_nodes_is_one_region_of_all() -> None:
     assert delivered(log) == Counter({("s", 1): 1})
     held = [len(router_of(network, n).applications["quotes"].matching.store) for n in "012"]
     assert held == [1, 1, 1]
+
+
+class Holding(LayeredRouter):
+    """A node before which events wait while they are on their walk, as behind a slow subscriber."""
+
+    held: list[tuple[str, Cause]] | None = None  # by all nodes
+
+    def handle(self, cause: Cause, now: int) -> list[Action]:
+        inner = getattr(getattr(cause, "packet", None), "inner", None)
+        if Holding.held is None or not isinstance(inner, Walk):
+            return super().handle(cause, now)
+        Holding.held.append((self.plane.node, cause))
+        return []
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 20])
+def test_events_that_wait_on_their_walk_while_settings_change_are_not_lost(
+    seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Layering(matching="regions", replicas=1, hops=1, rendezvous="hash:k")
+    network, log = network_of(topology("ring:6"), make=partial(Holding, options=settings))
+    for node in network.nodes:
+        network.tell(node, Subscribe(f"s{node}", "k > 0"))
+        network.tell(node, Subscribe(f"t{node}", f"k = {node}"))
+    network.run(network.now + 3 * SECOND)
+    held: list[tuple[str, Cause]] = []
+    monkeypatch.setattr(Holding, "held", held)
+    for number in range(12):
+        network.tell(str(number % 6), Publish({"n": number, "k": number // 2 + 1}))
+    network.run(network.now + 100 * MILLISECOND)
+    network.tell("2", Configure("", {"replicas": 2, "hops": 3}))
+    network.run(network.now + seconds * SECOND)
+    assert {router_of(network, n).layers.matching.epochs.used.settings.hops for n in "012345"} == {
+        3
+    }
+    monkeypatch.setattr(Holding, "held", None)
+    assert held
+    for node, cause in held:
+        network.tell(node, cause)
+    network.run(network.now + 2 * SECOND)
+    expected = {(f"s{node}", number) for node in network.nodes for number in range(12)}
+    expected |= {(f"t{k}", number) for number in range(12) if (k := number // 2 + 1) < 6}
+    assert delivered(log) == Counter(expected)
+    network.run(network.now + 40 * SECOND)
+    for node in network.nodes:
+        epochs = router_of(network, node).layers.matching.epochs
+        assert (len(epochs.kept), epochs.walking) == (1, 0)

@@ -163,6 +163,33 @@ def test_functions_of_users_that_fail_lose_nothing_and_are_counted() -> None:
     assert mine.failures == 7  # type: ignore[attr-defined]
 
 
+class Nowhere:
+    """Functions of a user that put a subscription nowhere."""
+
+    def event(self, event: Mapping[str, Any], regions: int, /) -> Any:
+        return [0]
+
+    def places(self, predicate: Predicate, regions: int, /) -> Any:
+        return "" if predicate == parse("x = 1") else frozenset()
+
+
+def test_what_a_function_of_a_user_puts_nowhere_is_found_and_counted() -> None:
+    mine = rendezvous_of(f"call:{__name__}:Nowhere")
+    for number, text in enumerate(("x = 1", "x = 2", "not x = 1"), 1):
+        assert placed(mine, parse(text), 3, 8) == {0, 1, 2, 3}
+        assert mine.failures == number  # type: ignore[attr-defined]
+    assert placed(mine, parse("false"), 3, 8) == frozenset()  # nothing matches it
+    assert mine.failures == 3  # type: ignore[attr-defined]
+
+
+def test_integers_that_no_real_can_hold_are_values_and_no_cuts() -> None:
+    huge = 10**400
+    assert cuts_of([1, 2, 3, huge, -huge, math.inf, math.nan, True], 2) == (2, 3)
+    for function in (ByHash("size"), ByRange("size", (1, 2**70))):
+        for event in ({"size": huge}, {"size": 1e308}, {"size": [math.inf, -huge]}):
+            assert met(function, parse("size > 5"), event, 4, 8)
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -173,6 +200,7 @@ def test_functions_of_users_that_fail_lose_nothing_and_are_counted() -> None:
         ("range:x:3,2", "expected cuts that grow"),
         ("range:x:1,a", "all numbers or all texts"),
         ("range:x:1,inf", "expected finite cuts"),
+        (f"range:x:1,{10**400}", "expected finite cuts"),
         ("call:x", "expected module:object"),
         ("call:no.such.module:x", "No module named"),
         ("call:math:pi", "expected a function event"),

@@ -24,8 +24,9 @@ from tidings.routing.layers.sealing import (
     keyring_of,
 )
 from tidings.routing.layers.settings import Layering
+from tidings.routing.layers.store import digest_of_all
 from tidings.routing.packets import Consignment, Listed, Publication, Put, Sealed, Spread, Walk
-from tidings.routing.protocol import Publish, Subscribe
+from tidings.routing.protocol import Publish, Received, Subscribe
 
 pytest.importorskip("cryptography")
 
@@ -334,3 +335,62 @@ def test_what_is_not_sealed_is_passed_as_it_is() -> None:
     assert Open().open_event(publication) is publication
     assert Open().open_event(b"bytes") is None
     assert Matching.__doc__
+
+
+# A node without keys that does not only deliver
+
+
+def network_with_an_outsider(seal: str) -> Any:
+    """A ring in which node 5 has no keys, and four nodes match."""
+
+    def make(node: str, life: int, topologies: Any) -> Any:
+        chosen = options("regions", "list", nodes=tuple("0123"), seal=seal)
+        inside = KEYS if seal == "application" else each(node, matches=True)
+        keys = inside if node in "0123" else Keyring()
+        return LayeredRouter(node, life, topologies=topologies, options=chosen, keys=keys)
+
+    network, log = network_of(topology("ring:6"), make=make)
+    subscribed(network, {"0": ["a = 1"]})
+    return network, log
+
+
+OUTSIDER = SealEach("", Keyring(subscriber_private=b"the outsider's own key, 32 bytes"), "5")
+
+
+def wants_all(network: Any, public: bytes) -> Put:
+    """A subscription of node 5 to everything, with a key for its events."""
+    life = router_of(network, "5").plane.life
+    slot = ("all", 1, 0, 0)
+    return Put("", "5", life, 1, True, ((slot, "true"),), (), digest_of_all({slot: "true"}), public)
+
+
+@pytest.mark.parametrize("seal", list(SEALS))
+def test_who_has_no_keys_can_neither_subscribe_nor_publish(seal: str) -> None:
+    network, log = network_with_an_outsider(seal)
+    forged = Publication("5", 1, 1, {"a": 1})
+    walk = Walk("", "5", 1, 1, 0, 1, (("2", ((0, 0),)),), forged, b"", ())
+    for node in "0123":
+        router = router_of(network, node)
+        before = router.snapshot()["unreadable"]
+        for packet in (wants_all(network, OUTSIDER.public), walk):
+            cause = Received("5", Listed((node,), 0, 0, packet))
+            assert [a.reason for a in router.handle(cause, network.now)] == ["not sealed"]
+        assert router.snapshot()["unreadable"] == before + 2
+    assert published(network, log, "1", {"a": 1, "secret": "canary"}) == ["0/0"]
+    sent = [packet.inner for _, _, packet in log.sends if isinstance(packet, Listed)]
+    payloads = [inner.payload for inner in sent if isinstance(inner, Consignment)]
+    assert payloads
+    assert all(OUTSIDER.open_event(payload) is None for payload in payloads)
+
+
+@pytest.mark.parametrize(
+    "public", [b"short", bytes(32), b"\x01" + bytes(31)], ids=["short", "0", "1"]
+)
+def test_a_key_with_which_nothing_can_be_sealed_is_refused(public: bytes) -> None:
+    network, log = network_with_an_outsider("subscriber")
+    box = SealEach("", each("3"), "3").wrap(wants_all(network, public))
+    for node in "0123":
+        router = router_of(network, node)
+        out = router.handle(Received("5", Listed((node,), 0, 0, box)), network.now)
+        assert [action.reason for action in out] == ["no key of a subscriber's node"]
+    assert published(network, log, "2", {"a": 1}) == ["0/0"]

@@ -13,7 +13,7 @@ from tidings.routing.layers.router import LayeredRouter
 from tidings.routing.layers.settings import Layering
 from tidings.routing.layers.walks import Choice, Walks
 from tidings.routing.packets import Consignment, Listed, Publication, Put, Walk, Walked
-from tidings.routing.protocol import USUAL, Drop, Received, Refused, Subscribe
+from tidings.routing.protocol import SECOND, USUAL, Configure, Drop, Received, Refused, Subscribe
 
 CHOICES = [Choice(("a", "b", "c"), ((0, 0),)), Choice(("d", "e"), ((1, 0),)), Choice(("f",), ())]
 
@@ -146,3 +146,43 @@ def test_a_packet_for_a_node_that_is_gone_is_a_counted_drop() -> None:
     (dropped,) = node.handle(Received("b", gone), 0)
     assert isinstance(dropped, Drop)
     assert dropped.reason == "no path"
+
+
+def test_what_was_accepted_is_found_also_where_it_would_be_refused_now() -> None:
+    """Others ask only under keys from now on; before, it lay where every event asked."""
+    chosen = Layering(matching="regions", replicas=1, rendezvous="hash:topic", places=2)
+    network, log = layered(topology("ring:8"), chosen)
+    subscribed(network, {"2": ["x > 3"], "3": ["topic in ('a', 'b', 'c', 'd', 'e')"]})
+    event = {"x": 4, "topic": "a"}
+    assert published(network, log, "5", event) == ["2/0", "3/0"]
+    network.tell("0", Configure("", {"unkeyed": "strict"}))
+    network.run(network.now + 6 * SECOND)
+    assert published(network, log, "5", event) == ["2/0", "3/0"]
+    network.tell("4", Subscribe("late", "x > 3"))
+    network.run(network.now + SECOND)
+    (told,) = [action for _, action in log.notices if isinstance(action, Refused)]
+    assert told.subscriptions == ("late",)
+
+
+def test_a_predicate_with_one_key_is_found_when_more_regions_give_it_several() -> None:
+    topics = ", ".join(f"'t{n}'" for n in range(20))
+    chosen = Layering(
+        matching="regions", replicas=4, rendezvous="hash:topic", unkeyed="strict", places=2
+    )
+    network, log = layered(topology("ring:4"), chosen)
+    subscribed(network, {"2": [f"topic in ({topics})"]})  # there is one region, so one key
+    network.tell("0", Configure("", {"replicas": 1}))
+    network.run(network.now + 6 * SECOND)
+    for number in range(20):
+        assert published(network, log, "1", {"topic": f"t{number}"}) == ["2/0"]
+
+
+def test_a_walk_past_regions_that_cannot_be_is_a_counted_drop() -> None:
+    """Audits compute keys from their number."""
+    node = LayeredRouter("a", options=Layering(matching="regions", rendezvous="hash:k", audit=1))
+    for regions in (0, -1, -(2**63), 2**62):
+        publication = Publication("b", 1, 1, {"k": 1})
+        walk = Walk("", "b", 1, 1, 0, regions, (("a", ((0, 0),)),), publication, b"", ())
+        (dropped,) = node.handle(Received("b", Listed(("a",), 0, 0, walk)), 0)
+        assert isinstance(dropped, Drop)
+        assert dropped.reason == "regions that cannot be"

@@ -123,6 +123,9 @@ class Layers:
         match packet:
             case Consignment() | Spread():
                 self.arrived(packet.payload, out)
+            case Put() | Walk() if not self.seal.takes_open:
+                self.matching.counts["unreadable"] += 1
+                out.append(Drop("not sealed", packet))
             case Put():
                 self.matching.received_put(packet, now, out)
             case Stored():
@@ -138,7 +141,7 @@ class Layers:
             case Sealed():
                 self.matching.received_box(packet, now, out)
             case Walked():
-                self.matching.walks.walked(packet, now)
+                self.matching.received_walked(packet, now, out)
             case Configured():
                 self._adopt(packet, now, out)
             case Loads():

@@ -13,6 +13,7 @@ from typing import Any
 
 from tidings.routing.layers.epochs import Epoch, Epochs
 from tidings.routing.layers.lists import Lists
+from tidings.routing.layers.placement import MOST_REGIONS
 from tidings.routing.layers.rendezvous import Keys, keys_of, wide
 from tidings.routing.layers.sealing import Open, Seal
 from tidings.routing.layers.settings import Layering
@@ -123,11 +124,14 @@ class Asking:
             (),
         )
         if any(node != self.node for node, _ in stops):
-            self.walks.begin(walk, choices, now, part)
+            self.walks.begin(walk, choices, now, part, epoch.digest)
         self.step(walk, now, out)
 
     def step(self, walk: Walk, now: int, out: list[Action]) -> None:
         """Match an event here if this is its next stop, and send it on to the one after."""
+        if not 1 <= walk.regions <= MOST_REGIONS:
+            out.append(Drop("regions that cannot be", walk))
+            return
         stops, found = walk.stops, walk.found
         while stops and stops[0][0] == self.node:
             found = self._ask(walk, stops[0][1], found, now, out)

@@ -10,7 +10,8 @@ before break):
    reports the epoch as *placed*;
 2. a node publishes by an epoch once all nodes of it have reported it as placed, and then reports
    it as *used*;
-3. once all nodes use an epoch, subscriptions are taken from where only earlier ones want them.
+3. once all nodes use an epoch, and no event walks by an earlier one any more, subscriptions are
+   taken from where only earlier ones want them.
 
 So an event always finds the subscriptions that were established when it was published. If a node of
 the epoch in use is lost, waiting would help nobody, and the newest one is used at once.
@@ -73,6 +74,7 @@ class Epochs:
         self.kept: list[Epoch] = [first]
         self.used = first
         self.placed = first.digest  # the newest in which all subscriptions of this node lie
+        self.walking = 0  # the oldest before it by which events from here still walk; 0: none
         self.reports: dict[str, Report] = {}
 
     @property
@@ -124,11 +126,14 @@ class Epochs:
         before = (self.placed, self.used.digest)
         if all_placed:
             self.placed = newest.digest
-        if self.used is not newest:
-            lost = any(newest.lives.get(n) != life for n, life in self.used.lives.items())
-            if lost or not self.not_placed():
-                self.used = newest
+        if self.used is not newest and (self.is_broken(self.used) or not self.not_placed()):
+            self.used = newest
         return before != (self.placed, self.used.digest)
+
+    def is_broken(self, epoch: Epoch) -> bool:
+        """Whether a node of an epoch has been lost since: waiting for it helps nobody."""
+        lives = self.newest.lives
+        return any(lives.get(node) != life for node, life in epoch.lives.items())
 
     def not_placed(self) -> list[str]:
         """The nodes that have yet to report the newest epoch as placed."""
@@ -148,9 +153,12 @@ class Epochs:
         return all(r is not None and r.used in kept for _, r in self._reported())
 
     def unneeded(self) -> frozenset[int]:
-        """The oldest epochs, which nobody uses any more."""
+        """The oldest epochs, which nobody uses any more, nor any event on its walk."""
         digests = [epoch.digest for epoch in self.kept]
-        used = {self.used.digest} | {r.used for _, r in self._reported() if r is not None}
+        used = {self.used.digest, self.walking}
+        for _, report in self._reported():
+            if report is not None:
+                used |= {report.used, report.walking}
         places = [digests.index(digest) for digest in used if digest in digests]
         return frozenset(digests[: min(places, default=0)])
 

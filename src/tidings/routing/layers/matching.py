@@ -41,6 +41,7 @@ from tidings.routing.packets import (
     Slot,
     Stored,
     Walk,
+    Walked,
 )
 from tidings.routing.planes.interests import EVERYTHING, predicate_of
 from tidings.routing.planes.topology import digest_of
@@ -57,8 +58,13 @@ SOMETHING: Final = ""  # the id of the one entry by which a node says that it wa
 
 @lru_cache(1 << 14)
 def places_of(settings: Layering, text: str, regions: int) -> Keys:
-    """The keys at which a subscription lies."""
-    return placed(settings.function(), predicate_of(text), regions, settings.places)
+    """The keys at which a subscription lies.
+
+    Where events do not ask at `wide`, it lies at all of its keys, however many. It may have got
+    more than one since it was accepted: by other settings, or because there are more regions now.
+    """
+    most = settings.places if settings.unkeyed == "spread" else regions + 1
+    return placed(settings.function(), predicate_of(text), regions, most)
 
 
 class UnplacedError(ValueError):
@@ -227,6 +233,9 @@ class Matching:
         if record is None or record.life != put.life:
             out.append(Drop("of a life that is not there", put))
             return
+        if put.public and not self.seal.is_key(put.public):
+            out.append(Drop("no key of a subscriber's node", put))
+            return
         self._forgotten.pop(put.owner, None)
         agrees = self.store.put(put)
         if agrees is not None:
@@ -319,9 +328,13 @@ class Matching:
         epochs = self.epochs
         while epochs.advance(not self._owing):
             self._report(epochs.newest.lives, now, out)
+        walking = self._walking()
+        if walking != epochs.walking:
+            epochs.walking = walking
+            self._report(epochs.newest.lives, now, out)
         unneeded = epochs.unneeded()
         if unneeded and self._prune_at is None:
-            # Events that were published by an earlier epoch may still be on their walk.
+            # Of an event on its walk, an earlier copy may still be under way.
             self._prune_at = now + 2 * self.timing.retry + self.timing.hold_most
             self._prunable = unneeded
         if self._report_at is None and self._missing():
@@ -350,8 +363,19 @@ class Matching:
         found = [*self.epochs.not_placed(), *self.epochs.not_using()]
         return [node for node in dict.fromkeys(found) if node != self.node]
 
+    def _walking(self) -> int:
+        """The oldest epoch before the one in use by which events from here still walk; 0: none."""
+        epochs = self.epochs
+        for epoch in epochs.kept:
+            if epoch is epochs.used:
+                break
+            if self.walks.goes_by(epoch.digest) and not epochs.is_broken(epoch):
+                return epoch.digest
+        return 0
+
     def _own_report(self, asks: bool) -> Report:
         epochs = self.epochs
+        epochs.walking = self._walking()
         self._reported += 1
         return Report(
             self.application,
@@ -361,6 +385,7 @@ class Matching:
             epochs.placed,
             epochs.used.digest,
             asks,
+            epochs.walking,
         )
 
     def _report(
@@ -379,6 +404,12 @@ class Matching:
     def received_walk(self, walk: Walk, now: int, out: list[Action]) -> None:
         """An event comes past on its walk."""
         self.asking.step(walk, now, out)
+
+    def received_walked(self, walked: Walked, now: int, out: list[Action]) -> None:
+        """A stop of a walk answers."""
+        self.walks.walked(walked, now)
+        if self.epochs.walking and self._walking() != self.epochs.walking:
+            self._look(now, out)
 
     def received_box(self, sealed: Sealed, now: int, out: list[Action]) -> None:
         """A packet comes that only nodes of the matching layer can read."""
@@ -407,6 +438,7 @@ class Matching:
             self.following.timer(),
             self.placing.timer(),
             self.walks.timer(),
+            self.walks.expires() if self.epochs.walking else None,
         )
 
     def start(self, now: int) -> None:
@@ -443,6 +475,10 @@ class Matching:
             self._tell(node, put, now, out)
         self.asking.wake(now, out)
         self.following.wake(now, out)
+        if self.epochs.walking:
+            self.walks.expire(now)
+            if self._walking() != self.epochs.walking:
+                self._look(now, out)
         if self._report_at is not None and now >= self._report_at:
             self._report_at = None
             missing = self._missing()

@@ -181,8 +181,8 @@ class ByRange:
                 f"range: expected 1 to {MOST_CUTS} cuts, all numbers or all texts, "
                 f"found {len(self.cuts)}"
             )
-        if any(not isinstance(cut, str) and not isfinite(cut) for cut in self.cuts):
-            raise RendezvousError("range: expected finite cuts")
+        if not all(isinstance(cut, str) or _is_finite(cut) for cut in self.cuts):
+            raise RendezvousError("range: expected finite cuts, none larger than a real can be")
         if any(one >= other for one, other in zip(self.cuts, self.cuts[1:], strict=False)):  # type: ignore[operator]
             raise RendezvousError("range: expected cuts that grow, each larger than the one before")
         self._is_text = kinds == {True}
@@ -236,6 +236,14 @@ class ByRange:
         return found
 
 
+def _is_finite(number: int | float) -> bool:
+    """Whether the algebra can compare with a number: it is not infinite, nor as large as that."""
+    try:
+        return isfinite(number)
+    except OverflowError:
+        return False
+
+
 def cuts_of(values: Iterable[Scalar], most: int = 63) -> tuple[int | float | str, ...]:
     """Cuts that divide a sample of an attribute's values into runs of about equal size.
 
@@ -247,7 +255,7 @@ def cuts_of(values: Iterable[Scalar], most: int = 63) -> tuple[int | float | str
     numbers: list[Any] = sorted(
         value
         for value in values
-        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+        if isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
     )
     sample = texts if len(texts) > len(numbers) else numbers
     cuts = [sample[len(sample) * place // (most + 1)] for place in range(1, most + 1) if sample]
@@ -330,6 +338,9 @@ def _by_call(rest: str) -> Rendezvous:
 class Called:
     """A user's own functions. Where they fail, or answer what is no key, nothing is lost: the event
     is asked about under every key, and the subscription lies at every key. `failures` counts that.
+
+    No key at all is an answer only for a predicate that nothing matches: what lies nowhere is never
+    found, not even by audits.
     """
 
     def __init__(self, functions: Rendezvous) -> None:
@@ -348,10 +359,21 @@ class Called:
 
     def places(self, predicate: Predicate, regions: int, /) -> Keys | None:
         try:
-            return _sound(self._functions.places(predicate, regions), regions)
+            found = _sound(self._functions.places(predicate, regions), regions)
+            if found is None or found or not _may_match(predicate):
+                return found
         except Exception:
-            self.failures += 1
-            return None
+            pass
+        self.failures += 1
+        return None
+
+
+def _may_match(predicate: Predicate) -> bool:
+    """Whether some event may match a predicate, as far as its normal form tells."""
+    try:
+        return bool(predicate.filters)
+    except NormalFormError:
+        return True
 
 
 class Kind(NamedTuple):

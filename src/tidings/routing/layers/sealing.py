@@ -93,6 +93,7 @@ def keyring_of(secret: bytes) -> Keyring:
 class Open:
     """Nothing is sealed: every node on the path may read everything."""
 
+    takes_open = True
     may_use = True
     public = b""
 
@@ -120,9 +121,15 @@ class Open:
         """Whether this node should be able to read an event."""
         return True
 
+    def is_key(self, public: bytes) -> bool:
+        """Whether events can be sealed with what a subscriber's node says is its key."""
+        return True
+
 
 class Seal:
     """The seals of one application in the mode `application`, with the keys that a node has."""
+
+    takes_open = False  # what goes to nodes that match: else a node without keys could subscribe
 
     def __init__(self, application: str, keys: Keyring | Sequence[Keyring], node: str = "") -> None:
         self._application = application.encode()
@@ -216,6 +223,10 @@ class Seal:
         """Whether this node should be able to read an event."""
         return bool(self._events)
 
+    def is_key(self, public: bytes) -> bool:
+        """Whether events can be sealed with what a subscriber's node says is its key."""
+        return True
+
 
 class SealEach(Seal):
     """The seals in the mode `subscriber`: an event can be read by its destinations alone."""
@@ -283,6 +294,16 @@ class SealEach(Seal):
     def is_for_us(self, payload: Payload) -> bool:
         """Whether this node should be able to read an event."""
         return self.may_use and self._wrap_of(payload) is not None
+
+    def is_key(self, public: bytes) -> bool:
+        """Whether events can be sealed with what a subscriber's node says is its key."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        try:  # some points give the same secret with whatever key
+            _box(X25519PrivateKey.from_private_bytes(bytes(KEY_BYTES)), public, public)
+        except ValueError:
+            return False
+        return True
 
     def _wrap_of(self, payload: Payload) -> tuple[Addressed, bytes] | None:
         if not isinstance(payload, bytes):

@@ -3,10 +3,14 @@
 The publisher chooses all stops, so the nodes on the walk need no view of their own. Each answers
 the publisher. If one does not, the walk goes on from there past another node of the same region:
 replicas are spares as well. What has been visited is not visited again.
+
+An event may be long on its way, because others wait before it. So the publisher also remembers by
+which epoch each walk goes that has not come to its end, and nobody forgets that epoch (`epochs`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -23,6 +27,16 @@ from tidings.routing.protocol import Timing, earliest
 
 MOST_WALKS: Final = 4_096  # that a node waits for
 MOST_TRIES: Final = 4  # members of a region that are tried
+MOST_OPEN: Final = 1 << 16  # walks whose epochs a node remembers
+
+
+class Under(NamedTuple):
+    """By which epoch a walk goes."""
+
+    life: int
+    epoch: int
+    until: int  # when to wait for its end no longer
+    is_whole: bool  # whether no region was given up, to which it may still come
 
 
 class Choice(NamedTuple):
@@ -55,6 +69,8 @@ class Walks:
         self._walking: dict[tuple[int, int], Walking] = {}  # by number of the event, and part
         self._look_at: int | None = None  # when the first of them may be late
         self._wait = 2 * timing.retry  # for an answer: twice what the slowest took
+        self._open: dict[tuple[int, int], Under] = {}  # those that may not have ended, by age
+        self._open_by: Counter[int] = Counter()  # their epochs
 
     def choices(self, epoch: Epoch, keys: Keys, draw: int = 0) -> list[Choice]:
         """What an event with these keys must visit: no region twice, so no node twice.
@@ -98,8 +114,16 @@ class Walks:
         place = (digest_of(draw) + turn) % len(choice.members)
         return (choice.members[place], choice.asked)
 
-    def begin(self, walk: Walk, choices: list[Choice], now: int, part: int = 0) -> None:
-        """Wait for the answers to a walk."""
+    def begin(
+        self, walk: Walk, choices: list[Choice], now: int, part: int = 0, epoch: int = 0
+    ) -> None:
+        """Wait for the answers to a walk by an epoch."""
+        self.expire(now)
+        if len(self._open) >= MOST_OPEN:
+            self._close(next(iter(self._open)))
+        until = now + 3 * self.timing.age // 4
+        self._open[walk.number, part] = Under(walk.life, epoch, until, True)
+        self._open_by[epoch] += 1
         if len(self._walking) >= MOST_WALKS:
             del self._walking[next(iter(self._walking))]
         at = now + self._wait
@@ -108,6 +132,9 @@ class Walks:
 
     def walked(self, answer: Walked, now: int) -> None:
         """A node has answered: all stops before those that are left have been visited."""
+        under = self._open.get((answer.number, answer.part))
+        if not answer.left and under is not None and under.is_whole and under.life == answer.life:
+            self._close((answer.number, answer.part))
         walking = self._walking.get((answer.number, answer.part))
         if walking is None or walking.walk.life != answer.life:
             return
@@ -140,6 +167,8 @@ class Walks:
                 walking.choices = walking.choices[1:]
                 walk = msgspec.structs.replace(walk, stops=walk.stops[1:])
                 walking.tries = 1
+                if name in self._open:
+                    self._open[name] = self._open[name]._replace(is_whole=False)
             else:
                 draw = f"{walk.life} {walk.number} {len(walk.stops)}"
                 stop = self.stop(choice, draw, walking.tries)
@@ -156,6 +185,27 @@ class Walks:
     def timer(self) -> int | None:
         """When to look for walks that were not answered."""
         return self._look_at
+
+    # Their epochs
+
+    def goes_by(self, epoch: int) -> bool:
+        """Whether an event may still be on its walk by an epoch."""
+        return self._open_by[epoch] > 0
+
+    def expires(self) -> int | None:
+        """When the oldest walk is waited for no longer."""
+        return next(iter(self._open.values())).until if self._open else None
+
+    def expire(self, now: int) -> None:
+        """Wait no longer for walks that are too old: what they were sent past may be gone."""
+        while self._open and next(iter(self._open.values())).until <= now:
+            self._close(next(iter(self._open)))
+
+    def _close(self, name: tuple[int, int]) -> None:
+        epoch = self._open.pop(name).epoch
+        self._open_by[epoch] -= 1
+        if not self._open_by[epoch]:
+            del self._open_by[epoch]
 
     @property
     def count(self) -> int:
