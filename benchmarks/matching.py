@@ -2,7 +2,7 @@
 
 `python -m benchmarks.matching [--workload W] [--matcher M] [--subscriptions N] [--json]` measures;
 `--growth` from a thousand subscriptions on, `--updates` while subscriptions come and go, `--paper`
-beside the figures of paper F.
+beside the figures of paper F, `--interfaces` only the figure with 20 interfaces of these.
 
 How: the workload is generated first and frozen out of the garbage collector's sight; the collector
 is off while an index is built and while it is timed. The answer is checked before it is timed. A
@@ -34,7 +34,7 @@ from benchmarks.cases import (
     under_updates,
 )
 from benchmarks.measure import command_line
-from benchmarks.paper import beside_paper, show_paper
+from benchmarks.paper import beside_paper, show_interfaces, show_paper, twenty_interfaces
 from benchmarks.tables import show_growth, show_matchers, show_updates
 from tidings.matching.matchers import MATCHERS
 from tidings.matching.workload import WORKLOADS
@@ -59,6 +59,7 @@ def arguments_of(module: str) -> tuple[argparse.Namespace, str]:
     parser.add_argument("--updates", action="store_true", help="match while others add and remove")
     parser.add_argument("--seconds", type=float, default=4.0, help="of updates")
     parser.add_argument("--paper", action="store_true", help="beside paper F; wants a million")
+    parser.add_argument("--interfaces", action="store_true", help="filters of 20 interfaces")
     return parser.parse_args(), command
 
 
@@ -78,6 +79,10 @@ def main() -> None:
         lines = [said(line) for line in beside_paper(options, command)]
         if not as_json:
             show_paper(lines)
+    elif arguments.interfaces:
+        lines = [said(line) for line in twenty_interfaces(options, command)]
+        if not as_json:
+            show_interfaces(lines)
     elif arguments.growth:
         growth = {name: measure_growth(name, options, command, said) for name in names}
         if not as_json:

@@ -31,6 +31,7 @@ PAPER_ONE_EACH_MS: Final = 330.0
 PAPER_TWENTY_MS: Final = 3.0
 PAPER_BYTES: Final = 48.0
 PAPER_INTERFACES: Final = 20
+CHECKED_EACH: Final = 7  # which interface is checked: predicates of 50,000 filters take seconds
 PAPER_ROUNDS: Final = (0, 1, 5, 10, 20, 50, 100)  # Fig. 11
 
 
@@ -88,8 +89,10 @@ def twenty_interfaces(options: Options, command: str) -> Iterator[Line]:
     }
     counting = build("counting", pairs, options.rounds)
     answers = [sorted(counting.match(event), key=str) for event in events[:SAMPLE]]
+    checked = dict(pairs[::CHECKED_EACH])
     for event, found in zip(events, answers, strict=False):
-        assert set(found) == {id for id, predicate in pairs if predicate.matches(event)}
+        accepted = {id for id, predicate in checked.items() if predicate.matches(event)}
+        assert set(found).intersection(checked) == accepted
     single = timed("counting", match_events(counting, events), len(events), options.repeats)
     yield line | _times("counting", single)
     start = time.perf_counter()
@@ -129,6 +132,24 @@ def _times(name: str, found: Measurement) -> Line:
         "us_per_event_mean": round(found.mean_us, 3),
         "us_per_event_spread": round(found.spread_us, 3),
     }
+
+
+def show_interfaces(lines: list[Line]) -> None:
+    """Times with 20 interfaces, one by one and in a batch."""
+    print(f"{lines[0]['subscriptions']:,} filters of {lines[0]['case']}")
+    show(
+        ["", "µs event", "mean", "spread", "in a batch"],
+        [
+            [
+                line["matcher"],
+                number(line["us_per_event"]),
+                number(line["us_per_event_mean"]),
+                number(line["us_per_event_spread"]),
+                number(line.get("us_per_event_batch")),
+            ]
+            for line in lines
+        ],
+    )
 
 
 def show_paper(lines: list[Line]) -> None:

@@ -155,11 +155,14 @@ cdef int read_node(const Node *node, int64_t row, EventData *event) except -1 no
             event.within = outside
     return 0
 
+cdef enum:
+    ROWS_AT_ONCE = 32  # their bits and up to seven before them are in one word
+
 cdef uint64_t rows_with(const Node *node, int64_t row, int count) noexcept nogil:
-    """Which of at most 32 rows, from `row` on, have something in a column, as bits."""
+    """Which of some rows, from `row` on, have something in a column, as bits."""
     cdef uint64_t all = (<uint64_t> 1 << count) - 1, bits = 0
     cdef int64_t first = row + node.offset, place
-    tidings_check(count <= 32)
+    tidings_check(count <= ROWS_AT_ONCE)
     if node.kind == NODE_NULL:
         return 0
     if node.valid == NULL:

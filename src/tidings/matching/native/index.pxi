@@ -596,10 +596,9 @@ cdef class Index:
     cdef int exclude(self, Search *search, excluded) except -1:
         """Take some numbers for found already."""
         cdef uint32_t number
-        search.event.several = search.seen_more = True  # so that every number is looked up
+        search.event.several = True  # so that every number is looked up
         for number in excluded:
-            tidings_check(number < search.seen_count)
-            search.seen[number >> 6] |= <uint64_t> 1 << (number & 63)
+            mark_seen(search, number)
         return 0
 
     cdef list answer(self, Search *search, event):
@@ -772,13 +771,17 @@ cdef class Index:
 cdef int read_columns(Columns columns, int64_t first, Rows *rows) except -1 nogil:
     """Read rows as the events of searches, column by column: most may be empty there."""
     cdef uint64_t having
-    cdef int i, row
+    cdef int i, begin, row
     for i in range(columns.count):
-        having = rows_with(columns.nodes[i], first, rows.count)
-        while having:
-            row = tidings_lowest(having)
-            having &= having - 1
-            read_node(columns.nodes[i], first + row, &rows.searches[row].event)
+        begin = 0
+        while begin < rows.count:
+            having = rows_with(
+                columns.nodes[i], first + begin, min(<int> ROWS_AT_ONCE, rows.count - begin))
+            while having:
+                row = begin + tidings_lowest(having)
+                having &= having - 1
+                read_node(columns.nodes[i], first + row, &rows.searches[row].event)
+            begin += ROWS_AT_ONCE
     return 0
 
 

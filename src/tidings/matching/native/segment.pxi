@@ -202,8 +202,9 @@ ctypedef struct Search:
     EventData event
     uint64_t *seen  # bits by number: found, and may be found once more
     size_t seen_count  # numbers that these bits are about
-    bint seen_found  # some of those found have such a bit,
-    bint seen_more  # and some others
+    uint32_t *marked  # the numbers with such a bit, so that only their bits need to be cleared
+    size_t marked_count
+    size_t marked_room
     uint32_t *found
     size_t found_count
     size_t found_room
@@ -232,8 +233,8 @@ ctypedef struct Search:
 
 cdef enum:
     NO_MEMBER = 0xFFFFFFFF
-    MOST_ROWS = 32  # events that are searched for together, at most 64
-    AHEAD = 16  # blocks whose members are on their way from memory
+    MOST_ROWS = 64  # events that are searched for together, at most 64
+    AHEAD = 16  # blocks that are on their way from memory
 
 ctypedef struct Candidates:
     const Member *members  # of a block
@@ -265,6 +266,16 @@ cdef inline bint is_removed(const Search *search, uint32_t number) noexcept nogi
 cdef inline bint is_seen(const Search *search, uint32_t number) noexcept nogil:
     return search.seen[number >> 6] >> (number & 63) & 1
 
+cdef int mark_seen(Search *search, uint32_t number) except -1 nogil:
+    tidings_check(number < search.seen_count)
+    if search.marked_count == search.marked_room:
+        search.marked_room = 2 * search.marked_room + 64
+        search.marked = <uint32_t *> enlarged(search.marked, search.marked_room * sizeof(uint32_t))
+    search.marked[search.marked_count] = number
+    search.marked_count += 1
+    search.seen[number >> 6] |= <uint64_t> 1 << (number & 63)
+    return 0
+
 cdef int emit(Search *search, uint32_t number, bint shared) except -1 nogil:
     """A subscription is found; once, even if several of its filters or values lead to it."""
     tidings_check(number < search.seen_count)
@@ -276,8 +287,7 @@ cdef int emit(Search *search, uint32_t number, bint shared) except -1 nogil:
     if shared or search.event.several:
         if is_seen(search, number):
             return 0
-        search.seen[number >> 6] |= <uint64_t> 1 << (number & 63)
-        search.seen_found = True
+        mark_seen(search, number)
     search.found[search.found_count] = number
     search.found_count += 1
     return 0
@@ -655,17 +665,50 @@ cdef inline uint64_t meeting_third(const Search *search, const uint8_t *ends, ui
         left |= <uint64_t> meets(search, columns[i], ends[i], ends[BLOCK + i]) << i
     return left
 
-cdef int search_group(const Segment *segment, Search *search, const Group *group) except -1 nogil:
-    """Find the filters of a group. Members are fetched some blocks before they are looked at."""
+cdef inline const uint8_t *codes_of(const Segment *segment, const Group *group) noexcept nogil:
+    """The codes of the blocks of a group, which are behind those of its boxes."""
+    cdef size_t nodes = (group.count + BLOCK - 1) // BLOCK
+    return segment.codes + (<size_t> group.codes + nodes * group.sides) * ENDS
+
+cdef int search_blocks(const Segment *segment, Search *search, const Group *group,
+                       const uint32_t *blocks, uint32_t count) except -1 nogil:
+    """Find the filters of some blocks. Members are fetched before any is looked at."""
     cdef const Codes *values[SIDES]
     cdef Candidates candidates[AHEAD]
-    cdef Candidates *last
-    cdef uint32_t waiting = 0
+    cdef Candidates *last = candidates
     cdef uint32_t sides = group.sides, width = sides * ENDS, i
-    cdef size_t block, nodes = (group.count + BLOCK - 1) // BLOCK, node
-    cdef const uint8_t *boxes = segment.codes + <size_t> group.codes * ENDS
+    cdef const uint8_t *first = codes_of(segment, group)
     cdef const uint8_t *codes
-    cdef uint64_t hit, mask
+    cdef uint64_t mask
+    tidings_check(count <= AHEAD)
+    for i in range(sides):
+        values[i] = &search.codes[1 + group.columns[i]]
+    for i in range(count):
+        codes = first + <size_t> blocks[i] * (width + 2 * ENDS)
+        mask = meeting(codes, values, sides)
+        if mask:
+            mask = meeting_third(search, codes + width, mask)
+        if mask == 0:
+            continue
+        last.members = segment.members + BLOCK * (<size_t> group.begin + blocks[i])
+        last.mask = mask
+        while mask:
+            tidings_prefetch(last.members + tidings_lowest(mask))
+            mask &= mask - 1
+        last += 1
+    search.visited += count
+    return check_candidates(segment, search, candidates, <uint32_t> (last - candidates))
+
+cdef int search_group(const Segment *segment, Search *search, const Group *group) except -1 nogil:
+    """Find the filters of a group. Codes of blocks are fetched before any is looked at."""
+    cdef const Codes *values[SIDES]
+    cdef uint32_t blocks[AHEAD]
+    cdef uint32_t waiting = 0
+    cdef uint32_t sides = group.sides, width = sides * ENDS, i, block
+    cdef size_t nodes = (group.count + BLOCK - 1) // BLOCK, node
+    cdef const uint8_t *boxes = segment.codes + <size_t> group.codes * ENDS
+    cdef const uint8_t *first = codes_of(segment, group)
+    cdef uint64_t hit
     for i in range(sides):
         values[i] = &search.codes[1 + group.columns[i]]
         if values[i].stamp != search.code_stamp:
@@ -673,28 +716,18 @@ cdef int search_group(const Segment *segment, Search *search, const Group *group
     for node in range(nodes):
         hit = meeting(boxes + node * width, values, sides)
         while hit:
-            block = BLOCK * node + tidings_lowest(hit)
+            block = <uint32_t> (BLOCK * node + tidings_lowest(hit))
             hit &= hit - 1
             if block >= group.count:
                 break
-            search.visited += 1
-            codes = boxes + nodes * width + block * (width + 2 * ENDS)
-            mask = meeting(codes, values, sides)
-            if mask:
-                mask = meeting_third(search, codes + width, mask)
-            if mask == 0:
-                continue
-            last = &candidates[waiting]
-            last.members = segment.members + BLOCK * (group.begin + block)
-            last.mask = mask
-            while mask:
-                tidings_prefetch(last.members + tidings_lowest(mask))
-                mask &= mask - 1
+            for i in range(0, width + 2 * ENDS, 64):
+                tidings_prefetch(first + <size_t> block * (width + 2 * ENDS) + i)
+            blocks[waiting] = block
             waiting += 1
             if waiting == AHEAD:
-                check_candidates(segment, search, candidates, waiting)
+                search_blocks(segment, search, group, blocks, waiting)
                 waiting = 0
-    return check_candidates(segment, search, candidates, waiting)
+    return search_blocks(segment, search, group, blocks, waiting)
 
 cdef int prepare_codes(const Segment *segment, Search *search) except -1 nogil:
     cdef size_t columns = 1 + segment.header.sizes[COLUMNS] // sizeof(Column)
@@ -787,6 +820,7 @@ cdef void free_rows(Rows *rows) noexcept nogil:
 cdef void free_search(Search *search) noexcept nogil:
     free_event(&search.event)
     free(search.seen)
+    free(search.marked)
     free(search.found)
     free(search.ids)
     free(<void *> search.asked)

@@ -169,15 +169,16 @@ cdef class Context:
             search = &self.rows.searches[i]
             search.event.seed = seed
             search.event.derived = names.derived
-            if search.seen_count < numbers:
+            forget(search)
+            if search.seen_count < numbers:  # pages of it that no row needs are not even cleared
                 words = 2 * numbers // 64 + 1
-                search.seen = <uint64_t *> enlarged(search.seen, words * sizeof(uint64_t))
-                memset(search.seen + search.seen_count // 64, 0,
-                       (words - search.seen_count // 64) * sizeof(uint64_t))
+                free(search.seen)
+                search.seen = NULL
+                search.seen_count = 0
+                search.seen = <uint64_t *> zeroed(words * sizeof(uint64_t))
                 search.seen_count = 64 * words
             search.enough = SIZE_MAX
             search.wants_ids = False
-            forget(search)
             start_event(&search.event, names.count)
         return 0
 
@@ -185,12 +186,9 @@ cdef class Context:
 cdef void forget(Search *search) noexcept nogil:
     """Forget what was found for the last event."""
     cdef size_t i
-    if search.seen_more:
-        memset(search.seen, 0, search.seen_count // 8)
-    elif search.seen_found:
-        for i in range(search.found_count):
-            search.seen[search.found[i] >> 6] = 0
-    search.seen_found = search.seen_more = False
+    for i in range(search.marked_count):
+        search.seen[search.marked[i] >> 6] = 0
+    search.marked_count = 0
     search.found_count = search.id_count = search.asked_count = 0
 
 cdef void note_late(Search *search, const Entry *entries, uint32_t count) noexcept nogil:
