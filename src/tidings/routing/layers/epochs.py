@@ -147,6 +147,10 @@ class Epochs:
         found = [node for node, r in self._reported() if r is None or r.used != digest]
         return found if self.used.digest == digest else [*found, self.node]
 
+    def walkers(self) -> list[str]:
+        """The nodes whose events still walk by an epoch that they do not use."""
+        return [node for node, r in self._reported() if r is not None and r.walking]
+
     def all_use_a_kept_one(self) -> bool:
         """Whether every node publishes by an epoch in which this one has placed all it has."""
         kept = {epoch.digest for epoch in self.kept}

@@ -337,7 +337,7 @@ class Matching:
             # Of an event on its walk, an earlier copy may still be under way.
             self._prune_at = now + 2 * self.timing.retry + self.timing.hold_most
             self._prunable = unneeded
-        if self._report_at is None and self._missing():
+        if self._report_at is None and self._asked():
             self._report_at = now + self.timing.retry
         self._establish(out)
 
@@ -362,6 +362,10 @@ class Matching:
         """The nodes whose report this one waits for."""
         found = [*self.epochs.not_placed(), *self.epochs.not_using()]
         return [node for node in dict.fromkeys(found) if node != self.node]
+
+    def _asked(self) -> list[str]:
+        """The nodes to ask for a report: a lost one must not keep an earlier epoch for ever."""
+        return list(dict.fromkeys([*self._missing(), *self.epochs.walkers()]))
 
     def _walking(self) -> int:
         """The oldest epoch before the one in use by which events from here still walk; 0: none."""
@@ -481,9 +485,9 @@ class Matching:
                 self._look(now, out)
         if self._report_at is not None and now >= self._report_at:
             self._report_at = None
-            missing = self._missing()
-            if missing:
-                self._report(missing, now, out, asks=True)
+            asked = self._asked()
+            if asked:
+                self._report(asked, now, out, asks=True)
                 self._report_at = now + self.timing.retry
         if self._prune_at is not None and now >= self._prune_at:
             self._prune_at = None
