@@ -96,6 +96,20 @@ def test_piped_output_is_plain_text() -> None:
     assert "[bold]" in shown
 
 
+def test_an_interrupt_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tidings import Table
+
+    def load(*_: object) -> Table:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Table, "load", load)
+    assert main(["explain", "--table", "any"]) == 130
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err) == ("", "interrupted\n")
+
+
 def test_a_saved_table_shows_its_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tidings import Table
 

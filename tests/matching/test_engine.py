@@ -5,11 +5,13 @@ segments merged in every example. How much work a search does is counted, so tha
 shows without a clock.
 """
 
+import ctypes
 import json
 import math
+import signal
 import threading
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import chain, pairwise
 from random import Random
 from typing import Any
 
@@ -514,6 +516,32 @@ def test_values_that_come_again_lead_to_no_record_twice(text: str, value: Any) -
     assert checked <= table.stats().filters
 
 
+# Signals
+
+
+@pytest.mark.parametrize("place", [0, 19_999])
+def test_a_signal_ends_a_long_build(place: int) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def handle(*_: object) -> None:
+        raise Interrupted
+
+    # A function of C: Python itself looks for signals only when the build is done.
+    send = ctypes.CDLL(None)["raise"]
+    filters, _ = filters_of(parse("x between 1 and 2 and y > 3"))
+    index = Index()
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        ids = chain(range(place), map(send, [signal.SIGUSR1]), range(place + 1, 20_000))
+        with pytest.raises(Interrupted):
+            index.load(ids, [filters] * 20_000, {})
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert index.segments() == 0
+    assert (index.numbers < 20_000) == (place == 0)
+
+
 # Many rows, many matches
 
 
@@ -541,6 +569,22 @@ def test_rows_that_are_searched_together_find_what_each_finds() -> None:
         for row, id in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
             found[row].append(id)
         assert [sorted(ids) for ids in found] == [sorted(table.match(event)) for event in events]
+
+
+@pytest.mark.parametrize("first", [0, 3, 61])
+def test_rows_that_are_searched_together_have_their_own_columns(first: int) -> None:
+    chance = Random(5)
+    table = Table({n: f"{name} > {n}" for n, name in enumerate("abcd" * 10)} | {40: "not exists a"})
+    columns = {
+        name: [chance.choice([None, chance.randrange(50)]) for _ in range(200)] for name in "abc"
+    }
+    rows = pa.table(columns | {"d": list(range(200))}).slice(first)
+    pairs = table.match_batch(rows, threads=1)
+    found: list[list[int]] = [[] for _ in range(rows.num_rows)]
+    for row, id in zip(*(column.to_pylist() for column in pairs.columns), strict=True):
+        found[row].append(id)
+    events = [{k: v for k, v in row.items() if v is not None} for row in rows.to_pylist()]
+    assert [sorted(ids) for ids in found] == [sorted(table.match(event)) for event in events]
 
 
 def test_an_answer_in_many_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):  # write escapes for what the encoding lacks
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = app(given, prog_name="tidings", standalone_mode=False)
+        code = _run(given)
         sys.stdout.flush()
     except (OutputClosed, BrokenPipeError):
         # Python would complain once more when it flushes at exit.
@@ -97,6 +97,16 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         return _report(error)
     return code if isinstance(code, int) else 0
+
+
+def _run(given: list[str]) -> object:
+    """Run a command; `app` itself would make a silent exit code of an interrupt."""
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("tidings", list(given)) as context:
+            return command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
 
 
 def _report(error: Exception) -> int:

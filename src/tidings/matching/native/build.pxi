@@ -9,6 +9,7 @@
 # a test carries its rarity, take the place of that.
 
 cdef enum:
+    SIGNALS_EACH = 1 << 14  # records, after so many of which it looks for signals
     SAMPLES = 512  # bounds of a column that decide its cuts
     MOST_CUTS = 255
     RANGES = SIDES + 3  # of a filter that are kept as codes: those of its group, three more
@@ -1073,8 +1074,18 @@ cdef void *lay_out(Builder *b, Header *header) except NULL nogil:
     write_attributes(b, base, header)
     return base
 
-cdef void *build(const Record *const *records, size_t count, uint64_t seed) except NULL nogil:
-    """A segment of records, as one block of memory that the caller frees."""
+cdef int heed_signals() except -1 nogil:
+    """Let Python handle signals that came, Ctrl-C for one: it raises here if the handler does."""
+    with gil:
+        PyErr_CheckSignals()
+    return 0
+
+cdef void *build(const Record *const *records, size_t count, uint64_t seed, bint heeding) \
+        except NULL nogil:
+    """A segment of records, as one block of memory that the caller frees.
+
+    Signals may end it while it is `heeding` them.
+    """
     cdef Builder b
     cdef Header header
     cdef void *block = NULL
@@ -1090,19 +1101,27 @@ cdef void *build(const Record *const *records, size_t count, uint64_t seed) exce
             header.constraints += records[i].constraints
         start_counters(&b, header.sizes[RECORDS])
         for i in range(<uint32_t> count):
+            if heeding and i % SIGNALS_EACH == 0:
+                heed_signals()
             look_at(&b, i)
         for i in range(b.local_count):
             cut(&b.locals[i].samples[0])
             cut(&b.locals[i].samples[1])
         for i in range(<uint32_t> count):
+            if heeding and i % SIGNALS_EACH == 0:
+                heed_signals()
             header.by_path[file_record(&b, i)] += 1
         free(b.counters)
         b.counters = NULL
+        if heeding:
+            heed_signals()
         sort_blocks(&b)  # may leave some to keys
         header.by_path[PATH_KEY] += header.by_path[PATH_BLOCK] - <uint32_t> b.block_count
         header.by_path[PATH_BLOCK] = <uint32_t> b.block_count
         sort_words(&b, b.key_entries, b.key_entry_count, sizeof(KeyEntry))
         sort_ordered(&b)
+        if heeding:
+            heed_signals()
         block = lay_out(&b, &header)
     finally:
         free_builder(&b)

@@ -7,6 +7,7 @@ One extension module, in the files that are included below, each of which opens 
 cimport cython
 cimport cython.view
 from cpython.dict cimport PyDict_GetItem, PyDict_Next
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.float cimport PyFloat_AS_DOUBLE
 from cpython.list cimport PyList_GET_ITEM, PyList_New, PyList_SET_ITEM
 from cpython.long cimport PyLong_AsLong, PyLong_FromLong

@@ -218,7 +218,7 @@ cdef class Index:
             if log.entries[i].record != NULL:
                 gathered.take(log.entries[i].record, marks)
         if gathered.count:
-            blocks = (*blocks, Block.of(build(gathered.records, gathered.count, self.seed)))
+            blocks = (*blocks, Block.of(build(gathered.records, gathered.count, self.seed, False)))
         for i in range(gathered.dropped_count):
             self.drop(gathered.dropped[i], retired)
         self.dead -= gathered.dropped_count
@@ -228,7 +228,10 @@ cdef class Index:
         return 0
 
     def load(self, ids, filters_of_each, wholes):
-        """Add many subscriptions, compiled into one segment; `wholes` by place."""
+        """Add many subscriptions to an empty index, compiled into one segment; `wholes` by place.
+
+        An index of which this was interrupted is of no use any more.
+        """
         cdef Packer packer = Packer(self.names, self.statistics)
         cdef uint32_t number, i
         cdef size_t place = 0
@@ -237,6 +240,8 @@ cdef class Index:
         with self.lock:
             self.prepare_changes()
             for id, filters in zip(ids, filters_of_each):
+                if place % SIGNALS_EACH == 0:
+                    PyErr_CheckSignals()
                 number = self.take_number(id)
                 self.remaining[number] = packer.pack(
                     number, filters, wholes.get(place) if wholes else None)
@@ -998,7 +1003,7 @@ cdef void *build_unlocked(Gathered gathered, uint64_t seed) except NULL:
     """Build without holding the GIL."""
     cdef void *block
     with nogil:
-        block = build(gathered.records, gathered.count, seed)
+        block = build(gathered.records, gathered.count, seed, True)
     return block
 
 

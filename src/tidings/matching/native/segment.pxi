@@ -720,14 +720,15 @@ cdef int search_group(const Segment *segment, Search *search, const Group *group
             hit &= hit - 1
             if block >= group.count:
                 break
-            for i in range(0, width + 2 * ENDS, 64):
-                tidings_prefetch(first + <size_t> block * (width + 2 * ENDS) + i)
+            if nodes > 1:  # else they are in a cache, most likely
+                for i in range(0, width + 2 * ENDS, 64):
+                    tidings_prefetch(first + <size_t> block * (width + 2 * ENDS) + i)
             blocks[waiting] = block
             waiting += 1
             if waiting == AHEAD:
                 search_blocks(segment, search, group, blocks, waiting)
                 waiting = 0
-    return search_blocks(segment, search, group, blocks, waiting)
+    return search_blocks(segment, search, group, blocks, waiting) if waiting else 0
 
 cdef int prepare_codes(const Segment *segment, Search *search) except -1 nogil:
     cdef size_t columns = 1 + segment.header.sizes[COLUMNS] // sizeof(Column)
