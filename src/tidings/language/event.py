@@ -66,7 +66,7 @@ class Event(dict[str, Any]):
 
 def read(source: Mapping[str, Any] | bytes | bytearray | memoryview | str) -> Mapping[str, Any]:
     """The event as a mapping, from a mapping or from the JSON text of an object."""
-    if isinstance(source, Mapping):
+    if type(source) is dict or isinstance(source, Mapping):
         return source
     if not isinstance(source, bytes | bytearray | memoryview | str):
         raise EventError(

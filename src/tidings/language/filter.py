@@ -16,7 +16,7 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tidings.language.constraint import Check, Constraint
@@ -49,12 +49,17 @@ class Filter(tuple[Constraint, ...]):
 
     def covers(self, other: Filter, lists: bool = True, work: Work = THOROUGH) -> bool:
         """Whether every event that satisfies the other satisfies this one. Exact (see `sets`)."""
-        theirs = by_name(other)
         work.spend(2 + len(self) + len(other))
+        return self.follows(by_name(other), lists, work) or not other.possible(lists, work)
+
+    def follows(
+        self, given: Mapping[str, Sequence[Constraint]], lists: bool = True, work: Work = THOROUGH
+    ) -> bool:
+        """Whether satisfiable constraints, given by attribute, surely imply all of this filter."""
         for constraint in self:
-            same = theirs.get(constraint.name)
+            same = given.get(constraint.name)
             if same is None or not implied(constraint, same, lists, work):
-                return not other.possible(lists, work)
+                return False
         return True
 
     def possible(self, lists: bool = True, work: Work = THOROUGH) -> bool:

@@ -33,18 +33,23 @@ UNSURE: Final = TEXT_ONLY - {"prefix"} | {"holds"}  # operators about which `cov
 class Known:
     """A filter in the order, its text, and where it lies on each attribute."""
 
-    __slots__ = ("cells", "filed", "filter", "key", "same", "spans", "text", "unsure")
+    __slots__ = ("cells", "filed", "filter", "key", "possible", "same", "spans", "text", "unsure")
 
     def __init__(self, filter: Filter, text: str) -> None:
         self.filter = filter
         self.text = text
         self.key = len(text), text
         self.unsure = any(constraint.operator in UNSURE for constraint in filter)
+        self.possible = filter.possible()
         self.same = by_name(filter)
         self.spans = {name: span_of(same) for name, same in self.same.items()}
         self.cells = list(_cells(self))
         cells = [_in_cell(name, cell) for name, cell in self.cells]
         self.filed = Filter((*filter, *cells)) if cells else filter  # as it is in the tree
+
+    def covers(self, other: Known) -> bool:
+        """Whether every event that satisfies the other filter satisfies this one."""
+        return self.filter.follows(other.same) or not other.possible
 
     def may_cover(self, other: Known) -> bool:
         """Whether the spans of this filter contain those of another, as far as both have any."""
@@ -64,11 +69,14 @@ def stands_above(one: Known, other: Known) -> bool:
     >>> stands_above(wide, narrow), stands_above(narrow, wide)
     (True, False)
     """
-    if not one.filter.covers(other.filter):
-        return False
+    return one.covers(other) and _comes_first(one, other)
+
+
+def _comes_first(one: Known, other: Known) -> bool:
+    """Whether a filter that covers another stands above it."""
     if one.key < other.key:
         return True
-    return not (one.unsure or other.unsure or other.filter.covers(one.filter))
+    return not (one.unsure or other.unsure or other.covers(one))
 
 
 def above_by_definition(filters: Iterable[Known], one: Known) -> list[Known]:
@@ -139,10 +147,7 @@ class Upwards(Coverings):
                         yield _in_cell(name, cell)
 
     def _over(self, other: Known, known: Known) -> bool:
-        """Whether a filter that covers another stands above it."""
-        if other.key < known.key:
-            return True
-        return not (other.unsure or known.unsure or known.filter.covers(other.filter))
+        return _comes_first(other, known)
 
 
 def _cells(known: Known) -> Iterator[tuple[str, tuple[int, int]]]:

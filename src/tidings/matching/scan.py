@@ -56,7 +56,7 @@ class Scan:
 
     def match(self, event: EventLike) -> list[Id]:
         attributes = read(event)
-        return [id for id, holds in self._checks.items() if holds(attributes)]
+        return [id for id, check in self._checks.items() if check(attributes)]
 
     def match_each(self, events: Sequence[EventLike]) -> dict[int, list[Id]]:
         each = enumerate(map(self.match, events))

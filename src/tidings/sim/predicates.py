@@ -9,7 +9,7 @@ Many events are drawn towards a predicate, so that about four in ten match it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from random import Random
@@ -279,24 +279,23 @@ Predicate = Condition | Negation | Together | Always
 # Events
 
 
-def values(event: Any, name: str) -> Iterator[Scalar]:
+def values(event: Any, name: str) -> list[Scalar]:
     """The values of an attribute, on every path that leads to it."""
     if isinstance(event, dict):
-        yield from _scalars(event.get(name))
+        found = _scalars(event.get(name))
         for key, value in event.items() if "." in name else ():
             if name.startswith(f"{key}."):
-                yield from values(value, name[len(key) + 1 :])
-    elif isinstance(event, list | tuple):
-        for item in event:
-            yield from values(item, name)
+                found += values(value, name[len(key) + 1 :])
+        return found
+    if isinstance(event, list | tuple):
+        return [value for item in event for value in values(item, name)]
+    return []
 
 
-def _scalars(value: Any) -> Iterator[Scalar]:
+def _scalars(value: Any) -> list[Scalar]:
     if isinstance(value, list | tuple):
-        for item in value:
-            yield from _scalars(item)
-    elif value is not None and not isinstance(value, dict):
-        yield value
+        return [scalar for item in value for scalar in _scalars(item)]
+    return [] if value is None or isinstance(value, dict) else [value]
 
 
 def attributes(event: Any, prefix: str = "") -> dict[str, list[Scalar]]:
@@ -309,7 +308,7 @@ def attributes(event: Any, prefix: str = "") -> dict[str, list[Scalar]]:
                 found.setdefault(name, []).extend(some)
         elif isinstance(record, dict):
             for key, value in record.items():
-                own = list(_scalars(value))
+                own = _scalars(value)
                 if own:
                     found.setdefault(prefix + key, []).extend(own)
                 for name, some in attributes(value, f"{prefix}{key}.").items():

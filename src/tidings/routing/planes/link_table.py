@@ -324,7 +324,8 @@ class LinkTables:
             while link.following and _all_settled(link.following[0][1]):
                 link.settled_here = link.following.popleft()[0]
                 link.owes = True
-            if link.owes or (link.theirs and _differs(waste, link.reported)):
+            changed = waste != link.reported and _differs(waste, link.reported)
+            if link.owes or (link.theirs and changed):
                 link.owes = False
                 link.reported = waste
                 self._say_standing(link, waste, out)
@@ -351,7 +352,7 @@ class LinkTables:
         """When to remind a neighbour, or to send a digest."""
         when: int | None = None
         for link in self.links.values():
-            when = earliest(when, earliest(link.remind_at, link.audit_at))
+            when = earliest(when, link.remind_at, link.audit_at)
         return when
 
     def wake(self, now: int, out: list[Action]) -> None:

@@ -153,7 +153,7 @@ class Spanning:
 
     def _deadline(self) -> int | None:
         found = None if self._changed_at is None else self._changed_at + self._linger
-        found = earliest(found, earliest(self._moving_until, self._root_until))
+        found = earliest(found, self._moving_until, self._root_until)
         for branch in self.branches.values():
-            found = earliest(found, earliest(branch.until, branch.up_until))
+            found = earliest(found, branch.until, branch.up_until)
         return found

@@ -25,9 +25,20 @@ be hidden by it. `Covers.by_definition` is the slow twin.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from functools import lru_cache
+from typing import Final
 
 from tidings.language.poset import Downwards, Known, Upwards, above_by_definition
 from tidings.routing.reverse_path.filters import HERE, Held, filter_of
+
+REMEMBERED: Final = 1 << 14
+
+
+@lru_cache(REMEMBERED)
+def known_of(text: str) -> Known | None:
+    """The filter that a text writes, to compare it with others; None for an atom."""
+    filter = filter_of(text)
+    return None if filter is None else Known(filter, text)
 
 
 class Covers:
@@ -99,9 +110,9 @@ class Covers:
         return [text for text, had in self._sources.items() if had != who.get(text, {}).keys()]
 
     def _add(self, text: str) -> None:
-        filter = filter_of(text)
-        if filter is not None:
-            known = self.known[text] = Known(filter, text)
+        known = known_of(text)
+        if known is not None:
+            self.known[text] = known
             self._unsure += known.unsure
             self._every.add(known)
 
@@ -178,6 +189,6 @@ class Covers:
     def by_definition(self, neighbour: str) -> set[str]:
         """The filters to tell a neighbour, by comparing all with all."""
         wanted = {text for text in self.held.who if self.held.besides(text, neighbour)}
-        known = [Known(filter, text) for text in wanted if (filter := filter_of(text)) is not None]
+        known = [known for text in wanted if (known := known_of(text)) is not None]
         hidden = {one.text for one in known if above_by_definition(known, one)}
         return wanted - hidden

@@ -127,6 +127,7 @@ class PathCostRouter:
         self._told: dict[tuple[str, str], tuple[list[str], list[str]]] = {}  # by link and origin
         self._untold: dict[str, None] = {}  # origins of which neighbours may have to hear
         self._waiting: dict[str, int] = {}  # subscriptions to be established, by the number needed
+        self._version = self.neighbours.version  # of the neighbours whose links are in use
         self._hello_at: int | None = None
         self._tell_at: int | None = None
         self._clock = Steady()
@@ -276,6 +277,9 @@ class PathCostRouter:
 
     def _links_in_use(self) -> None:
         known = self.neighbours.known
+        if self._version == self.neighbours.version:
+            return
+        self._version = self.neighbours.version
         for name, link in list(self.tables.links.items()):
             if name not in known or not known[name].up or known[name].life != link.life:
                 self.tables.close(name)

@@ -42,8 +42,13 @@ def disagreements(nodes: Mapping[str, Any], situation: Situation) -> Iterator[st
                 yield f"{name} has the children {sorted(found)} for {source}, not {sorted(below)}"
                 return
 
+    wanting: dict[tuple[str, int], Mapping[str, str]] = {}  # by node and sample: asked once
+
     def sends(name: str, interface: str, event: dict[str, Any]) -> bool:
-        return interface in nodes[name].wanting(event)
+        key = name, id(event)
+        if key not in wanting:
+            wanting[key] = nodes[name].wanting(event)
+        return interface in wanting[key]
 
     yield from wrong_interfaces(situation, sends)
     if situation.exact:

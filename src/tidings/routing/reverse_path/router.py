@@ -307,8 +307,9 @@ class ReversePathRouter:
         affected: Mapping[str, None] = self._dirty
         if self._dirty and self.knobs.policy != "exact":
             affected = self.covers.update(self._dirty)
-        for name in self.tables.links:
-            self._tell(name, affected, now, out)
+        for name, link in self.tables.links.items():
+            if affected or self._may_differ(link):
+                self._tell(name, affected, now, out)
         self._dirty = {}
         self._retell = {}
         for what in self._joining:
@@ -412,12 +413,16 @@ class ReversePathRouter:
 
     def _may_differ(self, link: Link) -> bool:
         """Whether a link may have to hear something although no filter has changed."""
+        name = link.name
         return (
             not link.number
+            or bool(self._kept[name])
+            or name in self._retell
+            or name in self.advertised.retold
+            or name in self._past
             or self.knobs.policy not in ("exact", "covering")
-            or link.name in self._past
             or len(link.told) > self.knobs.most_told
-            or self.advertised.has_news_for(link.name, link.advertised)
+            or self.advertised.has_news_for(name, link.advertised)
         )
 
     def _tell(self, name: str, affected: Mapping[str, None], now: int, out: list[Action]) -> None:
@@ -425,8 +430,6 @@ class ReversePathRouter:
         if name in self._retell or name in self.advertised.retold:
             self.advertised.retold.pop(name, None)
             affected = {**affected, **base, **dict.fromkeys(self.wanted.who)}
-        if not (affected or kept or self._may_differ(link)):
-            return
         due = self._kept_until_now(kept, now) if kept else ()
         if due:
             affected = dict.fromkeys((*affected, *due))
@@ -771,16 +774,14 @@ class ReversePathRouter:
         return self._clock.shown(self._wake_at)
 
     def _deadline(self) -> int | None:
-        return earliest(
-            self.plane.timer(),
-            self.spanning.timer(),
-            self.tables.timer(),
-            self.advertised.timer(),
-            self._tune_at,
-            *(next(iter(kept.values()), None) for kept in self._kept.values()),  # due first
-            *self._kept_adverts.values(),
-            *self._departing.values(),
-        )
+        when = earliest(self.plane.timer(), self.spanning.timer(), self.tables.timer())
+        when = earliest(when, self.advertised.timer(), self._tune_at)
+        for kept in self._kept.values():
+            if kept:
+                when = earliest(when, next(iter(kept.values())))  # the first is due first
+        if self._kept_adverts or self._departing:
+            when = earliest(when, *self._kept_adverts.values(), *self._departing.values())
+        return when
 
     def snapshot(self) -> dict[str, Any]:
         """The state as plain values."""
