@@ -25,6 +25,7 @@ from tidings.routing.packets import (
     Packet,
     Publication,
     Receipt,
+    Records,
     Reply,
     lane_of,
 )
@@ -332,6 +333,16 @@ def test_what_is_said_anew_while_it_waits_for_a_slow_line_is_sent_once() -> None
     arrive()
     last = Advertisement("x", LIFE, 99, 0, "c > 1")
     assert got == [Reply("x", 99, "a > 22"), Receipt("x", 1), Reply("y", 1, "b > 1"), last]
+
+    # News of links may have to come before an advertisement by them, so both stay where they are.
+    got.clear()
+    streams[0].choked = True
+    before, news = Advertisement("x", LIFE, 1, 0, "c > 1"), Records(())
+    after = Advertisement("x", LIFE, 2, 7, "c > 1")
+    say(before, news, after)
+    streams[0].choked = False
+    arrive()
+    assert got == [before, news, after]
 
     # What has been sent on any connection stays as it is: the other end may have it already.
     got.clear()

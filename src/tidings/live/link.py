@@ -26,6 +26,7 @@ from tidings.live.pending import Pending
 from tidings.live.stream import Stream
 from tidings.routing.packets import (
     Packet,
+    Renewal,
     Switch,
     application_of,
     lane_of,
@@ -118,7 +119,7 @@ class Link:
         self._kept_bytes = 0
         self._unsent = 0  # how many of those kept, from the end, are not sent yet
         self._written = 0  # the newest number sent on any connection
-        self._renewed: dict[tuple[type, str], int] = {}  # by what a packet says anew: its number
+        self._renewed: dict[Renewal, int] = {}  # by what a packet says anew: its number
         self._heard = 0  # the newest number received
         self._said = 0  # the newest number acknowledged
         self._unsaid: dict[Lane, int] = {}  # the newest packet processed, not reported yet

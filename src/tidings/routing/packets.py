@@ -612,16 +612,23 @@ LANES: Final[dict[type, Callable[[Any], Lane | None]]] = {
 }
 
 
-# Packets that the next of their kind and issuer makes needless: whoever gets both uses the next.
-RENEWED: Final = (Advertisement, Reply)
+Renewal = tuple[type, str, int]
 
 
-def renewal_of(packet: Packet) -> tuple[type, str] | None:
+def renewal_of(packet: Packet) -> Renewal | None:
     """What a packet says anew: while one that says the same waits, only the later need be sent.
 
-    So what waits for a slow line is bounded, however often a node repeats it.
+    So what waits for a slow line is bounded, however often a node repeats it. The later one takes
+    the place of the other. So an advertisement is renewed only by one of the same topology: of
+    another the neighbour may yet have to hear, by a packet between the two.
     """
-    return (type(packet), packet.issuer) if isinstance(packet, RENEWED) else None
+    match packet:
+        case Reply(issuer):
+            return Reply, issuer, 0
+        case Advertisement(issuer, topology=topology):
+            return Advertisement, issuer, topology
+        case _:
+            return None
 
 
 def application_of(packet: Packet) -> str:

@@ -813,6 +813,7 @@ class ContentRouter:
         """There are new routes: hide no receiver, then ask all nodes anew."""
         self.views.adopt(self.plane.routes, now)
         self.covers.adopt(self.plane.routes)
+        self._telling = None
         self._passing.clear()
         self._pulls.clear()
         for seen in (self._advertisements, self._requests, self._switches_seen):
