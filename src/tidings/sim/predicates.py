@@ -124,7 +124,8 @@ class Condition:
 
     def holds(self, event: Event) -> bool:
         """Whether some value of the attribute meets it."""
-        return any(map(self._meets, values(event, self.name)))
+        found = values(event, self.name)
+        return bool(found) and any(map(self._meets, found))
 
     def _meets(self, value: Scalar) -> bool:
         if self.type and type(value) not in TYPES[self.type]:
@@ -282,7 +283,8 @@ Predicate = Condition | Negation | Together | Always
 def values(event: Any, name: str) -> list[Scalar]:
     """The values of an attribute, on every path that leads to it."""
     if isinstance(event, dict):
-        found = _scalars(event.get(name))
+        value = event.get(name)
+        found = [] if value is None else _scalars(value)
         for key, value in event.items() if "." in name else ():
             if name.startswith(f"{key}."):
                 found += values(value, name[len(key) + 1 :])
