@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ DIFFERENT: Final = 8_192  # single events none of which comes again, at most
 BUILDING_S: Final = 8.0  # after which an index is not built once more
 RULES: Final = 1_000  # rules that are evaluated one by one, at most
 CHECKED: Final = 2_000  # subscriptions that an answer is checked against, at most
+FEW_RULES: Final = (10, 100, 1_000, 2_000, 2_049, 10_000)
 SAMPLE: Final = 16  # events whose answers are checked
 UPDATES_PER_S: Final = 10_000  # adds and removes together, as many of the ones as of the others
 BUNCH: Final = 500  # updates at a time, at most
@@ -334,6 +336,39 @@ def one_by_one(load: Load, options: Options) -> Iterator[Line]:
             "us_per_event_spread": round(found.spread_us * scale, 3),
             "subscriptions_per_s": round(len(pairs) / building),
         }
+
+
+# Few rules
+
+
+def few_rules(options: Options, command: str) -> Iterator[Line]:
+    """Rules of three ranges, each a tenth wide, on three attributes in all or on three of ten."""
+    chance = Random(options.seed)
+    for attributes in (3, 10):
+        names = [f"a{i}" for i in range(attributes)]
+        events: list[Record] = [
+            {name: chance.random() for name in names} for _ in range(options.events)
+        ]
+        for count in FEW_RULES:
+            pairs = []
+            for id in range(count):
+                lows = {name: 0.9 * chance.random() for name in chance.sample(names, 3)}
+                text = " and ".join(f"{name} between {v} and {v + 0.1}" for name, v in lows.items())
+                pairs.append((id, parse(text)))
+            table = Table(pairs)
+            for event in events[:SAMPLE]:
+                accepted = [id for id, predicate in pairs if predicate.matches(event)]
+                assert sorted(table.match(event), key=int) == accepted, event
+            found = timed("rules", match_events(table, events), len(events), options.repeats)
+            yield {
+                "case": "rules",
+                "rules": count,
+                "attributes": attributes,
+                "us_per_event": round(found.best_us, 3),
+                "us_per_event_mean": round(found.mean_us, 3),
+                "us_per_event_spread": round(found.spread_us, 3),
+                "command": command,
+            }
 
 
 # Updates

@@ -2,7 +2,8 @@
 
 `python -m benchmarks.matching [--workload W] [--matcher M] [--subscriptions N] [--json]` measures;
 `--growth` from a thousand subscriptions on, `--updates` while subscriptions come and go, `--paper`
-beside the figures of paper F, `--interfaces` only the figure with 20 interfaces of these.
+beside the figures of paper F, `--interfaces` only the figure with 20 interfaces of these, `--rules`
+few rules of three ranges.
 
 How: the workload is generated first and frozen out of the garbage collector's sight; the collector
 is off while an index is built and while it is timed. The answer is checked before it is timed. A
@@ -27,6 +28,7 @@ from benchmarks.cases import (
     STOCKS,
     Line,
     Options,
+    few_rules,
     generate,
     kept_back,
     measured,
@@ -35,7 +37,7 @@ from benchmarks.cases import (
 )
 from benchmarks.measure import command_line
 from benchmarks.paper import beside_paper, show_interfaces, show_paper, twenty_interfaces
-from benchmarks.tables import show_growth, show_matchers, show_updates
+from benchmarks.tables import show_growth, show_matchers, show_rules, show_updates
 from tidings.matching.matchers import MATCHERS
 from tidings.matching.workload import WORKLOADS
 
@@ -60,6 +62,7 @@ def arguments_of(module: str) -> tuple[argparse.Namespace, str]:
     parser.add_argument("--seconds", type=float, default=4.0, help="of updates")
     parser.add_argument("--paper", action="store_true", help="beside paper F; wants a million")
     parser.add_argument("--interfaces", action="store_true", help="filters of 20 interfaces")
+    parser.add_argument("--rules", action="store_true", help="10 to 10,000 of three ranges")
     return parser.parse_args(), command
 
 
@@ -83,6 +86,10 @@ def main() -> None:
         lines = [said(line) for line in twenty_interfaces(options, command)]
         if not as_json:
             show_interfaces(lines)
+    elif arguments.rules:
+        lines = [said(line) for line in few_rules(options, command)]
+        if not as_json:
+            show_rules(lines)
     elif arguments.growth:
         growth = {name: measure_growth(name, options, command, said) for name in names}
         if not as_json:

@@ -91,3 +91,20 @@ def show_updates(lines: list[Line]) -> None:
         ["workload", *(column.removeprefix("us_").replace("_", " ") for column in columns)],
         [[line["workload"], *(number(line[column]) for column in columns)] for line in lines],
     )
+
+
+def show_rules(lines: list[Line]) -> None:
+    """What an event takes with few rules."""
+    show(
+        ["rules", "attributes", "µs event", "mean", "spread"],
+        [
+            [
+                f"{line['rules']:,}",
+                str(line["attributes"]),
+                number(line["us_per_event"]),
+                number(line["us_per_event_mean"]),
+                number(line["us_per_event_spread"]),
+            ]
+            for line in lines
+        ],
+    )

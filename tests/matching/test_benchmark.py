@@ -66,3 +66,9 @@ def test_the_figures_of_paper_f_stand_beside_ours() -> None:
     printed = run("--paper")
     assert "one filter an interface, ms a message      330" in printed
     assert "20 interfaces, ms a message                  3" in printed
+
+
+def test_twenty_interfaces_are_measured_alone() -> None:
+    counting, ours = map(json.loads, run("--interfaces", "--json").splitlines())
+    assert (counting["matcher"], ours["matcher"]) == ("counting", "forwarding table")
+    assert ours["us_per_event_batch"] > 0

@@ -1,14 +1,18 @@
 """The session is local, quiet and ready; what goes wrong in Spark is said in a line."""
 
+import subprocess
 import sys
+from typing import Any
 
 import pytest
+from pyspark import SparkContext, java_gateway
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidings.spark import explained, session
 from tidings.spark.java import JavaNotFoundError
+from tidings.spark.sessions import java_ends_with_failure
 
 
 def test_the_session_is_local_and_talks_to_itself_only(spark: SparkSession) -> None:
@@ -21,6 +25,25 @@ def test_the_session_is_local_and_talks_to_itself_only(spark: SparkSession) -> N
 def test_the_session_that_is_there_is_used(spark: SparkSession) -> None:
     again = session("local[2,4]", **{"spark.sql.shuffle.partitions": "2"})
     assert again.sparkContext is spark.sparkContext
+
+
+def test_an_interrupt_while_java_starts_leaves_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    launching: Any = java_gateway
+    started = []
+
+    def interrupted() -> None:
+        with java_ends_with_failure():
+            started.append(
+                launching.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+            )
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    (java,) = started
+    assert java.returncode is not None
+    assert launching.Popen is subprocess.Popen
 
 
 def test_workers_run_the_python_of_the_driver(spark: SparkSession) -> None:

@@ -6,9 +6,12 @@ Nothing else in this room needs it: every function uses the session of the DataF
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings.spark.failures import naming_extra
 from tidings.spark.java import java_home
@@ -56,4 +59,34 @@ def session(master: str | None = None, **options: str) -> SparkSession:
         options = settings | options
     for name, value in options.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    with java_ends_with_failure():
+        return builder.getOrCreate()
+
+
+@contextmanager
+def java_ends_with_failure() -> Iterator[None]:
+    """End the Java that PySpark starts meanwhile if PySpark does not come to know its address.
+
+    Else Java stays for ever: on Ctrl-C, PySpark removes the folder in which it waits for the
+    address, and Java fails to write it and does not end. One that is known ends with Python.
+    """
+    from pyspark import SparkContext, java_gateway
+
+    launching: Any = java_gateway  # it does not declare its `Popen`
+    started: list[subprocess.Popen[Any]] = []
+
+    def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
+        started.append(subprocess.Popen(*arguments, **options))
+        return started[-1]
+
+    before, launching.Popen = launching.Popen, start
+    try:
+        yield
+    except BaseException:
+        if SparkContext._gateway is None:
+            for process in started:
+                process.kill()
+                process.wait()
+        raise
+    finally:
+        launching.Popen = before
