@@ -29,6 +29,7 @@ from tidings.routing.reverse_path.router import ReversePathRouter
 LINKS = ("b", "c", "d", "e")
 SMALL = 400  # filters of which all are compared with all
 SAMPLE = 12  # filters of the large node that are compared with all
+MOST_TOLD = 1 << 20  # so that no link is told `true` in the place of very many
 
 
 class Blind:
@@ -71,7 +72,7 @@ class Node:
     """The node, and neighbours that say yes to everything."""
 
     def __init__(self) -> None:
-        self.router = ReversePathRouter("a", matcher=Blind, options=Covering())
+        self.router = ReversePathRouter("a", matcher=Blind, options=Covering(most_told=MOST_TOLD))
         self.now = 0
         self.numbers = dict.fromkeys(LINKS, 0)
         for place, name in enumerate(LINKS, 2):

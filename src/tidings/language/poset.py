@@ -142,7 +142,7 @@ class Upwards(Coverings):
             if span is None:  # it does not show: all of them
                 yield from (_in_cell(name, cell) for cell in used)
             elif cell_of(span) is not None:
-                for cell in cells_around(span[0], self._widths[name]):
+                for cell in cells_around(span, self._widths[name]):
                     if cell in used:
                         yield _in_cell(name, cell)
 
@@ -176,10 +176,10 @@ def _take(counts: dict[str, Counter[Any]], name: str, what: Any) -> None:
 class Row:
     """The filters on one attribute: by where their spans begin, by their stems, and the others."""
 
-    __slots__ = ("lows", "others", "stems")
+    __slots__ = ("others", "spans", "stems")
 
     def __init__(self) -> None:
-        self.lows: list[tuple[float, str]] = []
+        self.spans: list[tuple[float, str, float]] = []  # low, text, high
         self.stems: list[tuple[str, str]] = []
         self.others: dict[str, None] = {}
 
@@ -187,7 +187,7 @@ class Row:
         """A filter with these constraints on the attribute comes or goes."""
         span, stem = span_of(same), stem_of(same)
         if span is not None:
-            _change(self.lows, (span[0], text), comes)
+            _change(self.spans, (span[0], text, span[1]), comes)
         elif stem is not None:
             _change(self.stems, (stem, text), comes)
         elif comes:
@@ -195,29 +195,41 @@ class Row:
         else:
             del self.others[text]
 
-    def below(self, same: list[Constraint]) -> tuple[list[Any], int, int] | None:
-        """Those that these constraints may cover, besides the others: a stretch of a list."""
+    def below(self, same: list[Constraint], fewer: int) -> tuple[int, list[str]] | None:
+        """Those that these constraints may cover, and how many were looked at to find them.
+
+        None if these are not fewer than so many.
+        """
         span, stem = span_of(same), stem_of(same)
         if span is not None:
-            begin = bisect_left(self.lows, span[0], key=_first)
-            return self.lows, begin, bisect_right(self.lows, span[1], key=_first)
-        if stem is not None:
-            end = after(stem)
-            begin = bisect_left(self.stems, stem, key=_first)
-            last = len(self.stems) if end is None else bisect_left(self.stems, end, key=_first)
-            return self.stems, begin, last
-        return None
+            begin = bisect_left(self.spans, span[0], key=_first)
+            end = bisect_right(self.spans, span[1], key=_first)
+        elif stem is not None:
+            begin, beyond = bisect_left(self.stems, stem, key=_first), after(stem)
+            end = len(self.stems)
+            if beyond is not None:
+                end = bisect_left(self.stems, beyond, key=_first)
+        else:
+            return None
+        count = max(0, end - begin) + len(self.others)
+        if count >= fewer:
+            return None
+        if span is not None:
+            found = [text for _, text, high in self.spans[begin:end] if high <= span[1]]
+        else:
+            found = [text for _, text in self.stems[begin:end]]
+        return count, [*found, *self.others]
 
 
-def _first(pair: tuple[Any, str]) -> Any:
-    return pair[0]
+def _first(entry: tuple[Any, ...]) -> Any:
+    return entry[0]
 
 
-def _change(pairs: list[Any], pair: tuple[Any, str], comes: bool) -> None:
+def _change(entries: list[Any], entry: tuple[Any, ...], comes: bool) -> None:
     if comes:
-        insort(pairs, pair)
+        insort(entries, entry)
     else:
-        del pairs[bisect_left(pairs, pair)]
+        del entries[bisect_left(entries, entry)]
 
 
 class Downwards:
@@ -284,13 +296,10 @@ class Downwards:
                 best, fewest = tables, sum(map(len, tables))
         for name, same in known.same.items():
             row = self._rows.get(name)
-            found = None if row is None else row.below(same)
-            if row is not None and found is not None:
-                pairs, begin, end = found
-                if max(0, end - begin) + len(row.others) < fewest:
-                    fewest = max(0, end - begin) + len(row.others)
-                    texts = [*(text for _, text in pairs[begin:end]), *row.others]
-                    best = [{text: self.known[text] for text in texts}]
+            found = None if row is None else row.below(same, fewest)
+            if found is not None:
+                fewest, texts = found
+                best = [{text: self.known[text] for text in texts}]
         return list({text: other for table in best for text, other in table.items()}.values())
 
 

@@ -5,8 +5,9 @@ filter covers another, then on each attribute its span contains that of the othe
 many filters those that cover a given one, or that it covers, are found by their spans: few others
 have to be compared.
 
-Spans that contain a number are found by *cells*. A span that is shorter than 2^n is in one cell of
-this width, by its lower bound; one that contains a number has it in this cell, or in the next.
+Spans that contain another are found by *cells*. A span that is shorter than 2^n is in a cell of a
+sixteenth of this width, by its lower bound. One that contains another begins at most 2^n before the
+other's end, and not after its beginning; so it is in one of few cells.
 
 Not all constraints have spans. A negated one has none, nor one on whole numbers only, where `> 4`
 means `>= 5`; nor have bounds that cross, which two elements of a list may satisfy.
@@ -22,6 +23,7 @@ from tidings.language.constraint import Constraint
 
 Span = tuple[float, float]
 
+CELLS: Final = 16  # in the width of the longest spans that are in them
 LARGEST: Final = 2.0**53  # whole numbers up to this are exact as floats
 NARROWEST: Final = -20  # the exponent of the smallest width of a cell
 
@@ -56,7 +58,7 @@ def cell_of(span: Span | None) -> tuple[int, int] | None:
     """The cell of a span: the exponent of its width, and its place; None without two bounds.
 
     >>> cell_of((5, 15)), cell_of((5, math.inf))
-    ((4, 0), None)
+    ((4, 5), None)
     """
     if span is None or not -LARGEST < span[0] <= span[1] < LARGEST:
         return None
@@ -64,16 +66,17 @@ def cell_of(span: Span | None) -> tuple[int, int] | None:
     return exponent, _place(span[0], exponent)
 
 
-def cells_around(low: float, exponents: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The cells of all spans that contain a number and have these exponents."""
+def cells_around(span: Span, exponents: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """The cells of all spans that contain this one and have these exponents."""
+    low, high = span
     for exponent in exponents:
-        place = _place(low, exponent)
-        yield exponent, place
-        yield exponent, place - 1
+        first, last = _place(high, exponent) - CELLS, _place(low, exponent)
+        for place in range(last, first - 1, -1):
+            yield exponent, place
 
 
 def _place(number: float, exponent: int) -> int:
-    return math.floor(math.ldexp(number, -exponent))
+    return math.floor(math.ldexp(number, -exponent) * CELLS)
 
 
 def stem_of(same: Sequence[Constraint]) -> str | None:
