@@ -143,7 +143,7 @@ def test_places_that_follow_load_bear_all_faults() -> None:
 @pytest.mark.swarm
 def test_settings_are_not_owed_to_nodes_that_are_cut_off() -> None:
     """In this seed a node leaves for good, and the tree falls apart before settings change."""
-    verdict = run_trial(draw_options(3, "small", KEYED, ALL_FAULTS))
+    verdict = run_trial(draw_options(70, "small", KEYED, ALL_FAULTS))
     assert not failures([verdict])
     assert verdict.options.resets
     assert verdict.ledger.faults["leave"]
