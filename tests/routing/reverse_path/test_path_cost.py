@@ -1,5 +1,6 @@
 """Trees built by path cost on networks with cycles (S17), and the duplicates without them."""
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ from tidings.routing.delivery import deliver, judge
 from tidings.routing.network import Matched, Network, nodes_of
 from tidings.routing.packets import Change, publication_of
 from tidings.routing.protocol import MILLISECOND, SECOND, LinkDown, Publish, Subscribe, Unsubscribe
+from tidings.routing.reverse_path.path_judging import objection_to_entries
 from tidings.routing.reverse_path.path_routes import (
     LINK,
     Offer,
@@ -27,6 +29,7 @@ from tidings.routing.reverse_path.path_routes import (
     want_text,
 )
 from tidings.routing.schemes import scheme
+from tidings.routing.truth import Situation, Truth
 from tidings.sim import network as sim
 
 
@@ -237,3 +240,24 @@ def test_links_may_come_and_go_in_any_order() -> None:
     hops = {name: dict(router_of(network, name).hops) for name in graph.names}
     assert hops["1"] == {"0": "2", "2": "2", "3": "2"}
     assert hops["3"] == {"0": "0", "1": "0", "2": "0"}
+
+
+def test_the_judge_lets_the_first_copy_come_from_any_node_that_has_the_event() -> None:
+    """Node 29 got its first copy from 1, which had the event and did not mean to send it there."""
+    hops = {
+        "new": {"a": "29", "b": "5"},
+        "29": {"a": "1", "b": "1"},
+        "5": {"a": "6", "b": "b"},
+        "6": {"a": "1", "b": "5"},
+        "1": {"a": "a", "b": "6"},
+        "a": {"b": "1"},
+        "b": {"a": "5"},
+    }
+    wanted = {"a": {"x": "kind = 1"}, "b": {"x": "kind = 1"}}
+    situation = Situation(Truth({}), hops, wanted, {}, tuple, True)
+    went = [("new", "29"), ("new", "5"), ("5", "6"), ("5", "b"), ("6", "1"), ("1", "a"), ("1", "6")]
+    event = {"kind": 1}
+    assert objection_to_entries(None, situation, hops, "new", event, Counter(went)) is None
+    fewer = Counter(ends for ends in went if "b" not in ends)
+    found = objection_to_entries(None, situation, hops, "new", event, fewer)
+    assert found == "did not go from 5 to ['b']"

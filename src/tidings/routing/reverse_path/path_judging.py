@@ -76,24 +76,19 @@ def objection_to_entries(
     """What is wrong with the links that an event has taken, where all matching entries are used.
 
     A node sends to every neighbour by which a matching subscription came, except the one from which
-    the first copy came; which one that is depends on the time.
+    the first copy came; which one that is depends on the time. It may be any neighbour that has the
+    event, because probes also come from neighbours that did not mean to send them (strays).
     """
     links = entries(situation, hops, event)
     sent: dict[str, set[str]] = {}
-    came: dict[str, set[str]] = {}
     for one, other in taken:
         sent.setdefault(one, set()).add(other)
-        came.setdefault(other, set()).add(one)
     for name, others in sent.items():
         if not others <= links[name]:
             return f"took {name} → {sorted(others - links[name])}, from where nobody wants it"
-    reached, pending = {source}, [source]
-    for name in pending:  # grows while it is read
+    having = sorted({source, *(end for ends in taken for end in ends)})
+    for name in having:
         left = links[name] - sent.get(name, set())
-        if len(left) > (name != source) or not left <= came.get(name, set()) | reached:
+        if len(left) > (name != source) or not left <= set(having):
             return f"did not go from {name} to {sorted(left)}"
-        for other in links[name]:
-            if other not in reached:
-                reached.add(other)
-                pending.append(other)
     return None
