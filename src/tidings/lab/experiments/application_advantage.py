@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from statistics import mean, stdev
+from statistics import mean
 from typing import TYPE_CHECKING, Final
 
 from tidings.lab.experiment import (
@@ -18,6 +18,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
+from tidings.lab.intervals import mean_of
 from tidings.language.reduction import reduce_filters
 from tidings.matching.workload import APPLICATIONS
 
@@ -74,9 +75,8 @@ def claims(rows: Rows) -> list[Claim]:
         size = values(found, "size")[-1]
         last = select(found, size=size)
         alphas = [r["alpha"] for r in last]
-        spread = f" ± {stdev(alphas):.2f}" if len(alphas) > 1 else ""
         texts.append(
-            f"{name} {mean(alphas):.2f}{spread} of {size:,} (equal ones as one: "
+            f"{name} {mean_of(alphas):.2f} of {size:,} (equal ones as one: "
             f"{mean(r['different'] for r in last):.2f})"
         )
         line = [mean(r["alpha"] for r in select(found, size=n)) for n in values(found, "size")]
@@ -127,7 +127,7 @@ def draw(rows: Rows) -> Figure:
 EXPERIMENT: Final = Experiment(
     name="u8-applications",
     parts=("U8",),
-    title="The disjunction advantage of real applications",
+    title="The disjunction advantage of five applications",
     question="How much does a disjunction save where subscriptions are not drawn at random?",
     paper="Draws names, operators and terms at random.",
     here="The five applications of paper L's Table 1 as seeded workloads: what is asked follows "

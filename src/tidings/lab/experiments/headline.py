@@ -23,6 +23,7 @@ from tidings.lab.routers import (
 )
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 FILTERS: Final = {"full": 1_000_000, "quick": 12_000, "tiny": 1_000}
@@ -184,7 +185,7 @@ def _excluded(rows: Rows) -> Claim:
 def draw(rows: Rows) -> Figure:
     from tidings.lab.figures import COLOURS, panels
 
-    figure, (times, sizes) = panels(2)
+    figure, (times, sizes, shares) = panels(3)
     bars = (
         ("paper F, 950 MHz", None, 0, 6),
         ("counting here, array", "array", ROUNDS, 0),
@@ -207,6 +208,7 @@ def draw(rows: Rows) -> Figure:
             for k in TITLES
         ]
         sizes.bar(places, [m.mean for m in held], yerr=[m.off for m in held], **look)
+    _draw_shares(shares, rows)
     times.set_yscale("log")
     times.set_ylabel("time per message, ms")
     sizes.set_ylabel("bytes per constraint")
@@ -215,6 +217,30 @@ def draw(rows: Rows) -> Figure:
         axes.set_xticks(range(len(TITLES)), list(TITLES.values()))
         axes.legend()
     return figure
+
+
+def _draw_shares(axes: Axes, rows: Rows) -> None:
+    """The two shares of the paper: interfaces that a message takes, and predicates excluded."""
+    from tidings.lab.figures import COLOURS
+
+    some = select(rows, kind="twenty", matcher=OURS, **TABLE_1)
+    some = select(some, filters=values(some, "filters")[0])
+    taken = mean_of(r["matched"] / INTERFACES for r in some)
+    excluded = mean_of(r["excluded"] / r["filters"] for r in of_table_1(rows, "excluded"))
+    names = [
+        f"interfaces taken,\n{some[0]['filters']:,} filters",
+        f"predicates excluded\nby {ROUNDS} rounds",
+    ]
+    here = [m.scaled(100) for m in (taken, excluded)]
+    places = range(len(names))
+    axes.bar([x + 0.2 for x in places], [m.mean for m in here], yerr=[m.off for m in here],
+             width=0.36, color=COLOURS[0], label="here, by Table 1")  # fmt: skip
+    paper = [100 * PAPER_MATCHED / INTERFACES, 100 * PAPER_EXCLUDED]
+    axes.bar([x - 0.2 for x in places], paper, width=0.36, color=COLOURS[6], label="paper F")
+    axes.set_xticks(list(places), names)
+    axes.set_ylabel("%")
+    axes.set_ylim(0, 130)
+    axes.legend()
 
 
 EXPERIMENT: Final = Experiment(

@@ -16,7 +16,7 @@ from tidings.lab.experiment import (
     select,
     values,
 )
-from tidings.lab.intervals import by_seed
+from tidings.lab.intervals import Mean, by_seed
 from tidings.lab.routers import (
     COUNTING,
     CURVES,
@@ -83,7 +83,7 @@ def _saving(rows: Rows) -> Claim:
     }
     named = {types: select(rows, filters=size, types=types) for types in ("draw", "name")}
     found = [
-        f"{LABELS[matcher]}: at best {best[matcher]:.0%}, with {largest[0]['filters']:,} filters "
+        f"{LABELS[matcher]}: {_best(best[matcher])}, with {largest[0]['filters']:,} filters "
         f"{saving(largest, matcher):.0%}"
         for matcher in COUNTING
     ]
@@ -105,6 +105,11 @@ def _saving(rows: Rows) -> Claim:
         f"not measured. Types drawn each time and one type a name, with {size:,} filters: "
         f"{readings}.",
     )
+
+
+def _best(gain: Mean) -> str:
+    """In words."""
+    return f"at best {gain:.0%}" if gain.mean > 0 else "saves no time with any table"
 
 
 def _ours(rows: Rows) -> Claim:

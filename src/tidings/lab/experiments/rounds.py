@@ -164,6 +164,7 @@ def draw(rows: Rows) -> Figure:
     gain.set_ylim(-150, 100)
     gain.set_ylabel("time saved by rounds, %; below 0 a cost")
     share.set_ylabel("interfaces excluded, %")
+    gain.set_title("cut off at -150 %")
     share.set_title("the reason: what the rounds exclude")
     share.set_ylim(bottom=0)
     for axes in (gain, share):

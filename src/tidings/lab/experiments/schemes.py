@@ -113,7 +113,7 @@ def claims(rows: Rows) -> list[Claim]:
         ),
         Claim(
             "3.3",
-            "PIF is correct, sends every packet that PSF sends, and is not ideal",
+            "PIF sends every packet that PSF sends, and is not ideal",
             f"spam on {sum(share > 0 for share in spam)} of {whole} networks, at most "
             f"{max(spam):.0%} of its packets; {sum(more) / max(1, len(more)):.1%} more packets "
             "than PSF on average",
