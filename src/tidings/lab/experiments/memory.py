@@ -254,8 +254,8 @@ def _senders_and_receivers(rows: Rows) -> Claim:
         + "; ".join(texts),
         max(apart) <= 0.3,
         "Agrees if no exponents are more than 0.3 apart; means over seeds. PIF's state grows with "
-        "s as well: with few senders most links lead to few receivers, and the formula, which does not count s in "
-        "the predicates, is a bound that is reached when all send.",
+        "s as well: with few senders most links lead to few receivers, and the formula, which does "
+        "not count s in the predicates, is a bound that is reached when all send.",
     )
 
 
