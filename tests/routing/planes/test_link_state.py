@@ -39,7 +39,6 @@ def test_another_life_of_a_node_is_news_although_its_links_are_the_same(
 
 def test_a_first_hello_that_the_second_has_overtaken_does_not_take_the_link_down() -> None:
     plane = LinkState("a", 1, USUAL, Topologies())
-    plane.neighbours.forgives = True
     out: list[Action] = []
     plane.link_up("b", 1, 0, out)
     plane.hello("b", Hello(7, 1, 0), 10 * MILLISECOND, out)

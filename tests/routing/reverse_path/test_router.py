@@ -429,6 +429,25 @@ def test_a_root_that_is_replaced_by_a_new_node_still_serves_its_tree_for_a_while
     assert len(log.deliveries) == 2
 
 
+def test_a_node_that_was_alone_still_serves_its_own_users_while_it_joins_a_tree() -> None:
+    """Its neighbour may not use the link yet, and drop what climbs."""
+    make = partial(ReversePathRouter, options=Rooted(direction="down"))
+    network, log = network_of(Graph(2, [(0, 1, 1)], ["0", "1"]), "rooted", make)
+    wait(network, 3 * SECOND)
+    network.add_node("2")
+    network.add_link("1", "2", 1, 20 * MILLISECOND)
+    network.start("2")
+    network.tell("2", Subscribe("s", "exists x"))  # established at once: it is alone
+    network.tell("1", LinkUp("2", 1))
+    while router_of(network, "2").spanning.parent is None:
+        wait(network, MILLISECOND)
+    network.tell("2", Publish({"x": 1}))
+    wait(network, 10 * MILLISECOND)  # not enough to come back from the root
+    assert [node for node, *_ in log.deliveries] == ["2"]
+    wait(network, 3 * SECOND)
+    assert len(log.deliveries) == 1
+
+
 def test_the_root_may_be_named() -> None:
     make = partial(ReversePathRouter, options=Rooted(root="4"))
     network, _ = network_of(topology("grid:3x3"), "rooted", make)

@@ -91,7 +91,6 @@ class LayeredRouter:
         applications: Mapping[str, Layering] | None = None,
     ) -> None:
         self.plane = self.plane_of(node, life, timing, topologies or Topologies())
-        self.plane.neighbours.forgives = True
         self.lists = self.lists_of(self.plane)
         self.spreading = Spreading(self.lists)
         self.replies = self.replies_of(node, life, self.hop_to)

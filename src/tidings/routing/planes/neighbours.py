@@ -34,9 +34,6 @@ class Neighbours:
         self.life = life
         self.timing = timing
         self.known: dict[str, Neighbour] = {}
-        # Whether a hello that was overtaken counts for nothing. A protocol needs that if it sends
-        # events over a new link at once; the others let a link go down and come up again.
-        self.forgives = False
         self.version = 0  # grows when a link comes, goes, or is up or down otherwise than before
 
     def add(self, name: str, cost: int, digest: int, out: list[Action]) -> None:
@@ -63,14 +60,16 @@ class Neighbours:
     def heard(
         self, name: str, hello: Hello, now: int, digest: int, out: list[Action]
     ) -> tuple[bool, bool]:
-        """Take a hello; returns whether the link went down by it, and whether it came up."""
+        """Take a hello; returns whether the link went down by it, and whether it came up.
+
+        A hello that was overtaken counts for nothing.
+        """
         neighbour = self.known.get(name)
         if neighbour is None:
             return False, False
         was_up = neighbour.up
         new = neighbour.life != hello.life
-        deaf = was_up and not new and not self.hears_us(hello)
-        if self.forgives and deaf and self.is_late(neighbour, now):
+        if was_up and not new and not self.hears_us(hello) and self.is_late(neighbour, now):
             return False, False
         lost = was_up and (new or not self.hears_us(hello))
         neighbour.life = hello.life

@@ -10,7 +10,7 @@ while, beside those that come instead (make before break). Meanwhile there may b
 drop copies of events, and what travels round a cycle of tables ends with it. A node whose own links
 change is *moving* for as long, and each such cycle leads through one: it can see to it that what
 travels round is not passed on at once. The neighbour that led to the root keeps that role for as
-long, and so does a node that was the root of others.
+long, and so does a node that was the root, be it of itself alone.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Spanning:
                 self._moving_until = now + self._linger
             if self.parent is None:
                 self._root_until = None
-            elif was_root and self.branches:
+            elif was_root:
                 self._root_until = now + self._linger
         elif self._changed_at is not None and now >= self._changed_at + self._linger:
             self._changed_at = None
@@ -130,7 +130,7 @@ class Spanning:
 
     @property
     def is_root(self) -> bool:
-        """Whether this node is the root, or was that of others until recently."""
+        """Whether this node is the root, or was until recently."""
         return self.parent is None or self._root_until is not None
 
     @property

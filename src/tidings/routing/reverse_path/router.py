@@ -719,7 +719,8 @@ class ReversePathRouter:
         else:
             above = [name for name in self._above() if name != neighbour]
             out.extend(Send(name, Climb(publication)) for name in above)
-            # A former root knows what its tree wants; the new one has yet to hear it.
+            # A former root knows what its tree wants; the new one has yet to hear it. A node that
+            # was alone is one, too: its neighbour may not use the link yet, and drop what climbs.
             if self.spanning.is_root and self._once.first(publication):
                 self._forward(publication, HERE, out)
 
