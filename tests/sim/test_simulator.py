@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from itertools import islice
+from itertools import islice, pairwise
 from random import Random
 
 import pytest
@@ -13,8 +13,8 @@ from tests.places import ROOT
 from tidings.language.predicate import parse
 from tidings.routing.layers.delivery import DELIVERY
 from tidings.routing.layers.matching import MATCHING
-from tidings.routing.packets import Publication
-from tidings.routing.protocol import MILLISECOND, SECOND, Deliver, Established
+from tidings.routing.packets import Answer, Publication
+from tidings.routing.protocol import MILLISECOND, SECOND, Answered, Deliver, Established
 from tidings.routing.protocols import PROTOCOLS
 from tidings.sim.faults import FAULTS
 from tidings.sim.layer_plants import FOLLOWING, KEYED
@@ -25,7 +25,7 @@ from tidings.sim.network import Network, Node
 from tidings.sim.oracle import Oracle, truth_of
 from tidings.sim.plants import PLANTS, catch
 from tidings.sim.swarm import SwarmError, check_protocol, fault_kinds, swarm
-from tidings.sim.trial import ALL_FAULTS, Verdict, draw_options, run_trial
+from tidings.sim.trial import ALL_FAULTS, POLL, Trial, Verdict, draw_options, run_trial
 
 TRACES = """
 from tidings.sim.trial import ALL_FAULTS, draw_options, run_trial
@@ -147,6 +147,25 @@ def test_settings_are_not_owed_to_nodes_that_are_cut_off() -> None:
     assert not failures([verdict])
     assert verdict.options.resets
     assert verdict.ledger.faults["leave"]
+
+
+@pytest.mark.swarm
+def test_replies_may_go_over_to_another_path_that_is_as_short() -> None:
+    """In this seed a network is right by one path, and then a link of another is up again."""
+    verdict = run_trial(draw_options(187, "small", KEYED, ALL_FAULTS))
+    assert not failures([verdict])
+    assert verdict.ledger.faults["one-way"]
+    assert verdict.ledger.answered
+
+
+@pytest.mark.swarm
+def test_nothing_is_owed_while_a_link_carries_what_a_storm_has_held_up() -> None:
+    """In this seed a link that was slow has nine seconds to carry when the storm is over."""
+    protocol = "hermes:type=kind,trees=7"
+    verdict = run_trial(draw_options(3_010_028, "small", protocol, ALL_FAULTS))
+    assert not failures([verdict])
+    assert verdict.ledger.faults["slow"]
+    assert verdict.ledger.answered
 
 
 @pytest.mark.swarm
@@ -283,6 +302,37 @@ def test_the_oracle_sees_that_what_is_not_held_is_said_to_be_established() -> No
     assert place.complaints() == ["unexpected:", "unexpected:"]
 
 
+@pytest.mark.parametrize(
+    ("path", "complaints"),
+    [
+        ("ba", []),
+        ("bca", []),  # another path, as short
+        ("bcba", ["detour:"]),
+        ("bc", ["detour:"]),
+        ("bda", ["detour:"]),  # by a link that was not there
+    ],
+)
+def test_the_oracle_sees_a_reply_that_takes_no_shortest_path(
+    path: str, complaints: list[str]
+) -> None:
+    place = Place()
+    place.network.costs["a", "b"] = place.network.costs["b", "a"] = 2
+    place.network.add_node("c").running = True
+    for end in ("a", "b"):
+        place.network.add_link("c", end, 1, MILLISECOND)
+    place.network.add_node("d")
+    truth = truth_of(place.network)
+    place.oracle.found_right(place.oracle.situation(place.network, truth, tuple, exact=False))
+    place.oracle.reply(7, "b", place.publish(), due=True, gone=False, path=[("b", "a")])
+    for node, target in pairwise(path):
+        answer = Answer("a", 1, 1, "b", 1, 7, {"reply": 7})
+        place.oracle.sent(0, place.network.nodes[node], target, answer, 10)
+    place.a.life = 1
+    place.oracle.told(0, place.a, Answered(1, {"reply": 7}, "b", 1, 7))
+    place.oracle.close_reply(7, 5 * SECOND, stable=True)
+    assert place.complaints() == complaints
+
+
 def test_what_the_load_asks_for_is_what_the_language_reads(seed: int) -> None:
     chance = Random(seed)
     for number in range(300):
@@ -301,6 +351,14 @@ def test_clocks_that_differ_are_read_and_set_consistently(seed: int) -> None:
         moment = node.moment(time)
         assert node.clock(moment) >= time
         assert node.clock(moment - 1) < time
+
+
+def test_a_storm_is_over_when_links_have_carried_what_it_has_held_up() -> None:
+    trial = Trial(draw_options(0, "ring:6", "cbcb", ("slow",)), None)
+    link = trial.network.links["0", "1"]
+    link.free_at = 60 * SECOND
+    trial.blow()
+    assert link.free_at <= trial.network.now + POLL
 
 
 # The command's words

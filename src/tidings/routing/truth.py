@@ -9,7 +9,7 @@ if they are the same in both directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -41,6 +41,20 @@ class Truth:
                             found[other] = cost + more
                             around.setdefault(cost + more, []).append(other)
         return found
+
+    def cost_of(self, links: Iterable[tuple[str, str]]) -> int | None:
+        """What links cost together; None if one of them does not work.
+
+        >>> Truth({"a": {"b": 2}, "b": {"a": 2}}).cost_of([("a", "b"), ("b", "a")])
+        4
+        """
+        total = 0
+        for one, other in links:
+            cost = self.costs.get(one, {}).get(other)
+            if cost is None:
+                return None
+            total += cost
+        return total
 
     def hops_across(self, source: str) -> int:
         """The links on the longest of the shortest paths from a node."""

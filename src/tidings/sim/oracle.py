@@ -40,6 +40,8 @@ from tidings.sim.network import Network, Node, UserAction
 TRANSIT = 2 * SECOND  # after it an event that has not arrived counts as lost
 MOST_VIOLATIONS = 20
 
+Links = list[tuple[str, str]]
+
 
 class Enough(Exception):
     """A violation has been found, and the caller wants no more than one."""
@@ -111,17 +113,17 @@ def links_needed(hops: Hops, source: str, wanting: set[str]) -> int:
 class Sent:
     """Feedback to the publisher of an event."""
 
-    __slots__ = ("answered", "due", "event", "gone", "links", "needed", "node", "told")
+    __slots__ = ("answered", "due", "event", "gone", "node", "path", "taken", "told")
 
     def __init__(
-        self, node: str, event: Publication, due: bool, gone: bool, needed: int | None
+        self, node: str, event: Publication, due: bool, gone: bool, path: Links | None
     ) -> None:
         self.node = node
         self.event = event
         self.due = due  # whether the publisher must get it
         self.gone = gone  # whether there is no publisher any more, and the replier must be told
-        self.needed = needed  # packets, if the network stays as it is; None: as the event took
-        self.links = 0
+        self.path = path  # if the network stays as it is, or one as short; None: as the event took
+        self.taken: Links = []
         self.answered = 0
         self.told = 0  # that it did not arrive
 
@@ -215,10 +217,10 @@ class Oracle:
         self._advertised.pop((node, id), None)
 
     def reply(
-        self, id: int, node: str, event: Publication, due: bool, gone: bool, needed: int | None
+        self, id: int, node: str, event: Publication, due: bool, gone: bool, path: Links | None
     ) -> None:
         """Someone is about to reply to the publisher of an event."""
-        self._replies[id] = Sent(node, event, due, gone, needed)
+        self._replies[id] = Sent(node, event, due, gone, path)
         self.ledger.replied += 1
 
     def close_reply(self, id: int, now: int, stable: bool) -> None:
@@ -229,8 +231,20 @@ class Oracle:
             self.violated(now, f"unanswered: {what}")
         if stable and sent.gone and not sent.told:
             self.violated(now, f"untold: {what}, who has gone")
-        if stable and sent.due and sent.needed is not None and sent.links != sent.needed:
-            self.violated(now, f"detour: {what} took {sent.links} packets, not {sent.needed}")
+        if stable and sent.due and sent.path is not None and self._is_detour(sent):
+            self.violated(now, f"detour: {what} took {_shown(sent.taken)}, not {_shown(sent.path)}")
+
+    def _is_detour(self, sent: Sent) -> bool:
+        """Whether a reply took links that cost more, or less, than the path found right.
+
+        Costs are compared, not links: paths as short as each other may differ in their links. A
+        network is found right as soon as nodes have shortest paths. When they hear later of a link
+        that is up again, they may go over to other paths, as short as those, which they prefer.
+        """
+        if self.right is None or sent.path is None:
+            return False
+        taken = self.right.cost_of(sent.taken)
+        return taken is None or taken != self.right.cost_of(sent.path)
 
     def event(self, number: int) -> Event:
         """An event that was published."""
@@ -247,7 +261,7 @@ class Oracle:
         ledger = self.ledger
         publication = publication_of(packet)
         if type(packet) is Answer and packet.id in self._replies:
-            self._replies[packet.id].links += 1
+            self._replies[packet.id].taken.append((node.name, target))
         if publication is None:
             ledger.control_packets += 1
             ledger.control_bytes += size
@@ -402,6 +416,10 @@ class Oracle:
 
         hops = hops_of(network, truth)
         return Situation(truth, hops, subscriptions, {}, sample, exact)
+
+
+def _shown(links: Links) -> str:
+    return ", ".join(f"{one}-{other}" for one, other in links) or "no link"
 
 
 def hops_of(network: Network, truth: Truth) -> Hops:

@@ -42,7 +42,7 @@ from tidings.sim.faults import FAULTS, Storm
 from tidings.sim.ledger import Ledger
 from tidings.sim.load import AnyWant, Event, Load, draw_event, draw_want
 from tidings.sim.network import LATE, Endless, Network, Undeclared
-from tidings.sim.oracle import TRANSIT, Enough, Oracle, truth_of
+from tidings.sim.oracle import TRANSIT, Enough, Links, Oracle, truth_of
 
 SMALL: Final = (  # `small` draws one of these
     "line:5",
@@ -328,11 +328,11 @@ class Trial:
             due &= routes and publication.source in self.oracle.known_to(name)
         gone = self.stable and not there and not self.row.copies
         right = self.oracle.right
-        needed = None
+        path = None
         if not self.row.copies and right is not None and right.costs == truth.costs:
-            needed = len(self._path(name, publication.source))
+            path = self._path(name, publication.source)
         version = self._version()
-        self.oracle.reply(id, name, publication, due, gone, needed)
+        self.oracle.reply(id, name, publication, due, gone, path)
         whose = publication.source, publication.life, publication.number
         self.network.tell(name, Feedback(id, *whose, {"reply": id}))
         self.network.call(
@@ -342,12 +342,13 @@ class Trial:
             ),
         )
 
-    def _path(self, name: str, target: str) -> list[str]:
-        """The nodes on the path to a node, as the network was last found right."""
-        found: list[str] = []
+    def _path(self, name: str, target: str) -> Links:
+        """The links on the path to a node, as the network was last found right."""
+        found: Links = []
         while name != target and len(found) < len(self.oracle.hops):
-            name = self.oracle.hops.get(name, {}).get(target, target)
-            found.append(name)
+            hop = self.oracle.hops.get(name, {}).get(target, target)
+            found.append((name, hop))
+            name = hop
         return found
 
     def _version(self) -> Any:
@@ -483,6 +484,18 @@ class Trial:
             network.call(network.now + self._resets.randrange(options.storm_ns), self._reset)
         self.use(options.storm_ns)
         self.storm.end()
+        self._clear_links()
+
+    def _clear_links(self) -> None:
+        """Wait until links have carried what the storm has held up on them.
+
+        A slow link may have to carry for many seconds what it was given in one. Until then a hello
+        waits behind it for longer than nodes wait for one: the link comes and goes as if it were
+        cut now and then. It is not healed yet, even if nodes take it for up at some moment.
+        """
+        clear_at = max(link.free_at for link in self.network.links.values())
+        if clear_at > self.network.now + POLL:  # less is over before anybody looks
+            self.network.run(clear_at)
 
     def converge(self, since: int) -> None:
         """Wait until routes are true and no table hides a receiver: then the network is stable."""
